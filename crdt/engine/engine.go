@@ -1,0 +1,111 @@
+// Package engine is the narrow door to the Automerge core: load, apply, edit, read, save. Everything else
+// about changes (hashes, the graph, the sync protocol) is package crdt's, in pure Go.
+//
+// A [Document] has one owner at a time: its methods may not be called concurrently. After any error that
+// is not a [BadChangeError] the document's state is unknown; its owner closes it and loads it again from
+// what is stored.
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"cowrite/crdt"
+)
+
+// Engine holds the content of documents.
+type Engine interface {
+	// Load builds a document from its stored parts, in order: saved documents and changes, compressed or not.
+	// No parts at all is the empty document.
+	Load(ctx context.Context, id crdt.DocumentID, parts [][]byte) (Document, error)
+
+	// Unpack opens a saved document (chunk type 0), which is as untrusted as any input, and returns its
+	// changes in an order in which each stands behind its dependencies. A chunk that is damaged gives a
+	// *BadChangeError.
+	Unpack(ctx context.Context, chunk []byte) ([]crdt.Change, error)
+
+	// Close ends all documents.
+	Close() error
+}
+
+// Document is one document's content.
+type Document interface {
+	// Apply merges changes whose dependencies are all there or stand earlier in the slice. Known changes
+	// are ignored. When the core refuses one it gives a *BadChangeError naming it, and the changes before
+	// it in the slice are applied.
+	Apply(ctx context.Context, changes []crdt.Change) error
+
+	// Edit makes one change as if its author had typed the operations on the version base and merges it.
+	// base nil is the present version. The new change is returned, nil when the operations do nothing.
+	Edit(ctx context.Context, base []crdt.Hash, at time.Time, ops []Op) (*crdt.Change, error)
+
+	// Read returns the value at path as it was at the version at (nil: the present one). An empty path is the whole document.
+	Read(ctx context.Context, at []crdt.Hash, path crdt.Path) (Value, error)
+
+	// Save returns the whole document as one saved chunk.
+	Save(ctx context.Context) ([]byte, error)
+
+	// Close lets the document's memory go. The engine lives on.
+	Close() error
+}
+
+// Op is one operation of an edit: exactly one of the types below.
+type Op interface{ op() }
+
+// Splice replaces, in the Text at Path, Delete code points from position At on by Insert. Positions count
+// Unicode code points of the text as the operations before it left it.
+type Splice struct {
+	Path       crdt.Path
+	At, Delete int
+	Insert     string
+}
+
+// PutText makes a new Text object with the given content at Path, in the place of whatever is there.
+type PutText struct {
+	Path crdt.Path
+	Text string
+}
+
+// PutMap makes a new empty map at Path, in the place of whatever is there.
+type PutMap struct{ Path crdt.Path }
+
+// Put writes a scalar at Path: string, bool, int64, float64 or nil.
+type Put struct {
+	Path  crdt.Path
+	Value any
+}
+
+// Delete removes the property at Path.
+type Delete struct{ Path crdt.Path }
+
+func (Splice) op()  {}
+func (PutText) op() {}
+func (PutMap) op()  {}
+func (Put) op()     {}
+func (Delete) op()  {}
+
+// Value is what a document holds at a path: nil (also for "nothing there"), string, Text, bool, int64,
+// uint64, float64, []byte, time.Time, Counter, []Value or map[string]Value.
+type Value any
+
+// Text is the content of a Text object, told apart from the scalar string.
+type Text string
+
+// Counter is the value of an Automerge counter.
+type Counter int64
+
+// BadChangeError says that the core refused a change, or that a chunk was no valid one.
+type BadChangeError struct {
+	Hash  crdt.Hash // zero when the chunk could not even be named
+	Cause error
+}
+
+func (e *BadChangeError) Error() string {
+	if e.Hash == (crdt.Hash{}) {
+		return fmt.Sprintf("bad change: %v", e.Cause)
+	}
+	return fmt.Sprintf("bad change %s: %v", e.Hash, e.Cause)
+}
+
+func (e *BadChangeError) Unwrap() error { return e.Cause }

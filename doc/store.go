@@ -1,0 +1,100 @@
+package doc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cowrite/crdt"
+	"cowrite/lease"
+)
+
+// Errors of a Store, to be found with errors.Is.
+var (
+	ErrNotFound  = errors.New("not found")
+	ErrSlugTaken = errors.New("slug is taken, or was once")
+	ErrConflict  = errors.New("the log is not where it was expected to be")
+	ErrInUse     = errors.New("in use by another server")
+)
+
+// ChangeRow is a change as it is stored.
+type ChangeRow struct {
+	Number   int64 // position among the document's changes, from 1, set by the store
+	Hash     crdt.Hash
+	Author   Agent
+	Sections []SectionID // whose text or place it touches
+	Logged   bool        // an event covers it
+	At       time.Time   // when it was accepted
+	Raw      []byte
+}
+
+// Append is what one step adds to a document, in one transaction.
+type Append struct {
+	// Expect is the seq of the last event that must be the document's last, or AnySeq. It is how two
+	// servers over one store would notice each other.
+	Expect  Seq
+	Changes []ChangeRow
+	Events  []NewEvent
+	Logged  []crdt.Hash // changes of earlier appends that Events cover
+	Title   *string     // the title to list the document under, nil: as it is
+	Slug    Slug        // a new slug, "": as it is; the former one goes on to lead here
+	Deleted bool        // from now on a tombstone
+}
+
+// AnySeq in Append.Expect expects nothing.
+const AnySeq Seq = -1
+
+// LeaseCommit is a commit of the lease keeper with the events that it means for a document's log.
+type LeaseCommit struct {
+	lease.Commit
+	Document crdt.DocumentID // zero when the resource is no section
+	Events   []NewEvent
+}
+
+// Store keeps documents, their logs, leases and keys. A method that writes returns when what it wrote is on
+// disk, or with an error and nothing written; when the error is the context's, either is possible. What it returns belongs to
+// the caller; what it is given it does not keep or change. All methods may be called concurrently; appends to one document
+// happen one after the other.
+type Store interface {
+	// Create makes a document with its first changes and events (Expect is ignored). ErrSlugTaken when the
+	// slug leads or ever led to a document, ErrConflict when the id exists.
+	Create(ctx context.Context, m Meta, first Append) ([]Event, error)
+
+	// Append adds to a document and returns the events as they now stand in the log. ErrNotFound, ErrSlugTaken,
+	// ErrConflict.
+	Append(ctx context.Context, id crdt.DocumentID, a Append) ([]Event, error)
+
+	// Document finds by id, FindSlug by a present or former slug; tombstones too. ErrNotFound.
+	Document(ctx context.Context, id crdt.DocumentID) (Meta, error)
+	FindSlug(ctx context.Context, slug Slug) (Meta, error)
+
+	// List gives living documents, the newest first: those whose Number is below before (0: all), at most limit.
+	List(ctx context.Context, before int64, limit int) ([]Meta, error)
+
+	// Changes gives the document's changes behind number after, in order, at most limit.
+	Changes(ctx context.Context, id crdt.DocumentID, after int64, limit int) ([]ChangeRow, error)
+
+	// Events gives the events behind since, in order, at most limit. ErrNotFound when the document is not there.
+	Events(ctx context.Context, id crdt.DocumentID, since Seq, limit int) ([]Event, error)
+
+	// Watch gives a channel that receives (at most one value waiting) whenever events were appended to the document.
+	Watch(id crdt.DocumentID) (wake <-chan struct{}, stop func())
+
+	// LoadLeases and SaveLeases keep the lease state; SaveLeases appends the events in the same transaction. Events for a
+	// document that does not exist are dropped.
+	LoadLeases(ctx context.Context) (lease.State, error)
+	SaveLeases(ctx context.Context, commits []LeaseCommit) error
+
+	// Keys. AddKey: ErrConflict when the id or digest exists. Key finds by digest, revoked ones too; KeyByID by id. ErrNotFound.
+	// Keys lists all, oldest first. RevokeKey is ErrNotFound for an unknown id and keeps an earlier end.
+	AddKey(ctx context.Context, k Key) error
+	Key(ctx context.Context, d KeyDigest) (Key, error)
+	Keys(ctx context.Context) ([]Key, error)
+	RevokeKey(ctx context.Context, id KeyID, at time.Time) error
+
+	// KeysVersion changes whenever any process changed the keys.
+	KeysVersion(ctx context.Context) (int64, error)
+
+	// Close waits for what is under way and lets go of the data.
+	Close() error
+}
