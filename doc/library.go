@@ -2,19 +2,40 @@ package doc
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"cowrite/crdt"
 	"cowrite/crdt/engine"
+	"cowrite/doc/code"
 	"cowrite/lease"
 )
 
 // Library is the door to all documents. Its methods check what the key may do; refusals are *code.Error.
+// It may be used concurrently.
 type Library struct {
-	opts Options
+	store  Store
+	engine engine.Engine
+	leases *lease.Keeper
+	limits Limits
+	now    func() time.Time
+	random io.Reader
+	ids    ids
+	log    *slog.Logger
+
+	ctx  context.Context // of the desks; ends after they have
+	stop context.CancelFunc
+	wg   sync.WaitGroup // the desks
+
+	mu      sync.Mutex // guards the fields below, and users and idle of each desk; never held over I/O
+	desks   map[crdt.DocumentID]*desk
+	closed  bool
+	created func(Meta)
 }
 
 // Options of a library. Store, Engine and Leases are required.
@@ -31,158 +52,216 @@ type Options struct {
 // Limits, named once. A zero field takes its default.
 type Limits struct {
 	MarkdownBytes int // of a document brought in at once; 4 MiB
-	SectionBytes  int // of one section's text; 1 MiB
-	Sections      int // of a document; 2,000
+	SectionBytes  int // of one section's text written through the server; 1 MiB
+	Sections      int // of a document brought in or grown through the server; 2,000
 	TitleBytes    int // 512
 	MessageBytes  int // of a posted event's payload; 64 KiB
 	ChangeBytes   int // of one change, after inflation; 16 MiB
 	Queue         int // requests that wait at one desk; 256
 }
 
-// NewDocument is what a document begins with. All fields may be empty.
-type NewDocument struct {
-	ID       crdt.DocumentID // zero: a new one
-	Slug     Slug            // "": made from the title or the first heading, with a random suffix
-	Title    string          // "": the first heading, else the slug
-	Markdown string
-	Level    int // split at headings down to this level; 0 is 2
+func (l Limits) withDefaults() Limits {
+	for _, f := range []struct {
+		field *int
+		value int
+	}{
+		{&l.MarkdownBytes, 4 << 20}, {&l.SectionBytes, 1 << 20}, {&l.Sections, 2000}, {&l.TitleBytes, 512},
+		{&l.MessageBytes, 64 << 10}, {&l.ChangeBytes, 16 << 20}, {&l.Queue, 256},
+	} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	return l
 }
 
-// Base is the version that a write was based on.
-type Base struct {
-	Version crdt.Version
-	Current bool // the present version, whatever it is: replaces knowingly
+func (l Limits) change() crdt.Limits { return crdt.Limits{ChangeBytes: l.ChangeBytes} }
+
+// Open starts a library. Close ends it.
+func Open(opts Options) (*Library, error) {
+	if opts.Store == nil || opts.Engine == nil || opts.Leases == nil {
+		return nil, errors.New("open library: store, engine and leases are required")
+	}
+	l := &Library{
+		store: opts.Store, engine: opts.Engine, leases: opts.Leases, limits: opts.Limits.withDefaults(),
+		now: opts.Now, random: opts.Random, log: opts.Log, desks: map[crdt.DocumentID]*desk{},
+	}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	if l.random == nil {
+		l.random = rand.Reader
+	}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	l.ids = newIDs(l.random)
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	return l, nil
 }
 
-// Written is what a write to a section came to.
-type Written struct {
-	Section  Section
-	Version  crdt.Version
-	Merged   bool         // others had written since the base
-	Advisory *lease.Lease // somebody else's lease on the section
-}
-
-// Open starts a library.
-func Open(opts Options) (*Library, error) { panic("stub") }
-
-// Close completes the logs and ends all desks.
-func (l *Library) Close(ctx context.Context) error { panic("stub") }
-
-// Find resolves what an address calls a document: slug, former slug or document id. A deleted document is
-// DOCUMENT_DELETED, one the key does not cover is FORBIDDEN, a former slug gives the document's present Meta.
-func (l *Library) Find(ctx context.Context, k Key, ref string) (Meta, error) { panic("stub") }
-
-// List gives the documents that the key covers, newest first; next is the cursor of the following page, 0 at the end.
-func (l *Library) List(ctx context.Context, k Key, before int64, limit int) (docs []Meta, next int64, err error) {
-	panic("stub")
-}
-
-// Create makes a document. SLUG_TAKEN, TOO_LARGE, FORBIDDEN.
-func (l *Library) Create(ctx context.Context, k Key, n NewDocument) (Snapshot, error) { panic("stub") }
-
-// Read gives the document's present content.
-func (l *Library) Read(ctx context.Context, k Key, id crdt.DocumentID) (Snapshot, error) {
-	panic("stub")
-}
-
-// Rename gives a document another title or slug; nil leaves it.
-func (l *Library) Rename(ctx context.Context, k Key, id crdt.DocumentID, title *string, slug *Slug) (Meta, error) {
-	panic("stub")
-}
-
-// Delete makes the document a tombstone: its leases end, its sockets are told, later calls say DOCUMENT_DELETED.
-func (l *Library) Delete(ctx context.Context, k Key, id crdt.DocumentID) error { panic("stub") }
-
-// WriteSection replaces a section's text as if typed on base: what others wrote since stays. A section that
-// does not exist is created. Without a base, BASE_REQUIRED with the present version and text, unless the section is empty.
-func (l *Library) WriteSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, text string, base *Base) (Written, error) {
-	panic("stub")
-}
-
-// AddSection makes a section behind another ("" puts it last); sid "" makes an id from the heading. SECTION_EXISTS, SECTION_NOT_FOUND.
-func (l *Library) AddSection(ctx context.Context, k Key, id crdt.DocumentID, sid, after SectionID, text string) (Written, error) {
-	panic("stub")
-}
-
-// MoveSection puts a section behind another; after "" puts it first.
-func (l *Library) MoveSection(ctx context.Context, k Key, id crdt.DocumentID, sid, after SectionID) (Written, error) {
-	panic("stub")
-}
-
-// RemoveSection takes a section out of the document; its text stays and can be restored.
-func (l *Library) RemoveSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID) (Written, error) {
-	panic("stub")
-}
-
-// RestoreSection brings a removed section back.
-func (l *Library) RestoreSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID) (Written, error) {
-	panic("stub")
-}
-
-// Events gives a page of the log behind since.
-func (l *Library) Events(ctx context.Context, k Key, id crdt.DocumentID, since Seq, limit int) (events []Event, more bool, err error) {
-	panic("stub")
-}
-
-// Watch gives a channel that wakes its reader whenever the log may have grown.
-func (l *Library) Watch(id crdt.DocumentID) (wake <-chan struct{}, stop func()) { panic("stub") }
-
-// Post appends a message.posted event with the caller's payload, a JSON object.
-func (l *Library) Post(ctx context.Context, k Key, id crdt.DocumentID, payload json.RawMessage) (Event, error) {
-	panic("stub")
+// Close completes the logs, tells every replica to come back (SHUTTING_DOWN), and ends all desks. When ctx ends
+// first it returns with ctx's error, and whatever is not in the logs yet is logged when its document is next opened.
+func (l *Library) Close(ctx context.Context) error {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		for _, d := range l.desks {
+			close(d.closing)
+		}
+	}
+	l.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		l.wg.Wait()
+		close(done)
+	}()
+	defer l.stop()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close library: %w", ctx.Err())
+	}
 }
 
 // Leases is the lease keeper.
-func (l *Library) Leases() *lease.Keeper { return l.opts.Leases }
+func (l *Library) Leases() *lease.Keeper { return l.leases }
 
-// Replica is a peer with an Automerge document of its own, attached to a desk by Attach.
-type Replica interface {
-	// Deliver hands the peer a sync message. It is called on the desk's goroutine, in order, and must not
-	// block; false says that the peer's queue is full and detaches it.
-	Deliver(id crdt.DocumentID, message []byte) bool
-	// Gone says that the document cannot be synced any further, and why; the peer is detached. It must not block.
-	Gone(id crdt.DocumentID, why error)
+// Limits are those in force.
+func (l *Library) Limits() Limits { return l.limits }
+
+// OnCreated has fn called, on the document's desk, whenever a document came to be. fn must not block. It is set
+// once, before the library is used.
+func (l *Library) OnCreated(fn func(Meta)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.created = fn
 }
 
-// Attachment is a replica at a desk.
-type Attachment struct{}
-
-// Attach opens a sync conversation. create makes the document when it does not exist (an editor's first
-// sync of a document of its own); else DOCUMENT_NOT_FOUND.
-func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Replica, create bool) (*Attachment, error) {
-	panic("stub")
+func (l *Library) announce(m Meta) {
+	l.mu.Lock()
+	fn := l.created
+	l.mu.Unlock()
+	if fn != nil {
+		fn(m)
+	}
 }
 
-// Receive takes in a sync message of the peer: its changes are applied, stored and then answered and fanned out
-// through Deliver. It returns when that is done; an error is a refusal that ends the conversation.
-func (a *Attachment) Receive(ctx context.Context, message []byte) error { panic("stub") }
+// open gives the document's desk, opening it if need be. The caller releases it.
+func (l *Library) open(ctx context.Context, id crdt.DocumentID) (*desk, error) {
+	for {
+		l.mu.Lock()
+		if l.closed {
+			l.mu.Unlock()
+			return nil, errClosing
+		}
+		d, ok := l.desks[id]
+		if !ok {
+			d = l.newDesk(id)
+			l.desks[id] = d
+			l.wg.Go(func() { d.run(l.ctx) })
+		}
+		if !d.leaving {
+			d.users++
+			l.mu.Unlock()
+			return d, nil
+		}
+		l.mu.Unlock()
+		select { // the former desk still holds the engine's document
+		case <-d.ended:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
 
-// Detach ends the conversation. It may be called more than once.
-func (a *Attachment) Detach() { panic("stub") }
+func (l *Library) newDesk(id crdt.DocumentID) *desk {
+	return &desk{
+		lib: l, id: id, requests: make(chan *request, l.limits.Queue),
+		closing: make(chan struct{}), ended: make(chan struct{}),
+		graph: crdt.NewGraph(), objects: crdt.NewObjects(), raws: map[crdt.Hash][]byte{},
+		stale: map[SectionID]bool{}, peers: map[*Attachment]struct{}{},
+	}
+}
 
-// Keyring is who may do what: it makes, finds and revokes keys.
-type Keyring struct{}
+func (l *Library) release(d *desk) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d.users--
+	d.idle = l.now()
+}
 
-// OpenKeyring reads the keys. now nil is time.Now, random nil is crypto/rand.
-func OpenKeyring(store Store, now func() time.Time, random io.Reader) *Keyring { panic("stub") }
+// retire says whether the desk has been idle for long enough and is now leaving: no more users find it.
+func (l *Library) retire(d *desk) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d.users > 0 || l.now().Sub(d.idle) < deskIdle {
+		return false
+	}
+	d.leaving = true
+	return true
+}
 
-// Create makes a key; the secret is given out this once.
-func (r *Keyring) Create(ctx context.Context, k Key) (Key, Secret, error) { panic("stub") }
+// forget takes an ended desk out.
+func (l *Library) forget(d *desk) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.desks, d.id)
+}
 
-// Import makes a key with a secret chosen by the operator. The same secret again is no error.
-func (r *Keyring) Import(ctx context.Context, k Key, s Secret) (Key, error) { panic("stub") }
+// leave keeps new users from a desk that is ending.
+func (l *Library) leave(d *desk) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d.leaving = true
+}
 
-// Authenticate finds the live key of a secret: UNAUTHORIZED or KEY_REVOKED.
-func (r *Keyring) Authenticate(ctx context.Context, s Secret) (Key, error) { panic("stub") }
+// at runs a request at a document's desk.
+func (l *Library) at(ctx context.Context, id crdt.DocumentID, r func(*desk) *request) error {
+	d, err := l.open(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer l.release(d)
+	q := r(d)
+	q.ctx = ctx
+	return d.do(q)
+}
 
-// List gives all keys, oldest first.
-func (r *Keyring) List(ctx context.Context) ([]Key, error) { panic("stub") }
+// act says to the keeper that an agent acted in sections: its own leases there are extended, because a
+// language model has no timer.
+func (l *Library) act(ctx context.Context, agent Agent, id crdt.DocumentID, sections []SectionID) {
+	for _, sid := range sections {
+		r := SectionResource(id, sid)
+		for _, held := range l.leases.Status(r).Holders {
+			if held.Holder != agent {
+				continue
+			}
+			// The write stands whatever becomes of the lease.
+			if _, err := l.leases.Do(ctx, lease.Act{Resource: r, Agent: agent}); err != nil && ctx.Err() == nil {
+				l.log.Error("renew lease by acting", "resource", r, "agent", agent, "err", err)
+			}
+		}
+	}
+}
 
-// Revoke ends a key. KEY_NOT_FOUND.
-func (r *Keyring) Revoke(ctx context.Context, id KeyID) error { panic("stub") }
+// heldByOther is somebody else's lease on a section, nil without one; the one that ends last.
+func (l *Library) heldByOther(agent Agent, id crdt.DocumentID, sid SectionID) *lease.Lease {
+	for _, held := range l.leases.Status(SectionResource(id, sid)).Holders {
+		if held.Holder != agent {
+			return &held
+		}
+	}
+	return nil
+}
 
-// Run follows changes of the keys, also by other processes, until ctx ends: at most half a second after a
-// key stopped being live, ended is called with its id (and retired with an agent whose last key it was).
-func (r *Keyring) Run(ctx context.Context, ended func(KeyID), retired func(Agent)) error {
-	panic("stub")
+func documentNotFound(ref string) *code.Error {
+	return code.New(code.DocumentNotFound, "there is no document %q", ref)
+}
+
+func forbidden(why string) *code.Error { return code.New(code.Forbidden, "%s", why) }
+
+func slugTaken(s Slug) *code.Error {
+	return code.New(code.SlugTaken, "the slug %q is taken, or was once", s).With("slug", s)
 }

@@ -1,0 +1,416 @@
+package doc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"cowrite/crdt"
+	"cowrite/crdt/engine"
+	"cowrite/doc/code"
+)
+
+const (
+	deskBatch      = 64               // requests that share one commit
+	deskIdle       = 30 * time.Second // a desk that nobody uses for so long lets its document go
+	loadPage       = 1000             // change rows read at once
+	maxOrphans     = 4096             // changes that wait for others
+	maxOrphanBytes = 4 << 20
+)
+
+// desk owns one open document. Its goroutine (run) takes requests in order, lets each stage what it does in
+// the engine, stores all of it in one append, and only then answers and tells the peers. A failed append, or an
+// engine in an unknown state, ends the desk: what is stored is the truth, and the next user opens it anew.
+type desk struct {
+	lib      *Library
+	id       crdt.DocumentID
+	requests chan *request
+	closing  chan struct{} // closed by the library when it closes
+	ended    chan struct{} // closed when the goroutine is done; err is set before
+	err      error
+
+	// Guarded by lib.mu.
+	users   int       // calls under way and attachments
+	idle    time.Time // when a user last left
+	leaving bool      // it is ending: new users wait for its end and open another
+
+	// All below is the goroutine's own.
+	exists  bool
+	doc     engine.Document
+	graph   *crdt.Graph
+	objects *crdt.Objects
+	raws    map[crdt.Hash][]byte
+	content content
+	stale   map[SectionID]bool // sections whose content has to be read again
+	reread  bool               // all of it has
+	peers   map[*Attachment]struct{}
+	orphans []crdt.Change
+	folds   folds
+}
+
+// request is one thing to do at a desk.
+type request struct {
+	ctx context.Context
+	// stage does it in the engine and adds to the step what is to be stored. A refusal (*code.Error) must leave
+	// nothing behind; any other error ends the desk.
+	stage func(*step) error
+	// committed runs on the desk's goroutine once the step is durable; nil is nothing.
+	committed func()
+	alone     bool // no other request shares its commit
+	done      chan error
+}
+
+// step is what a batch of requests adds to the document, in one transaction.
+type step struct {
+	Append
+	create  *Meta // the document is made by this step
+	changed bool  // the graph grew
+	at      time.Time
+}
+
+func (s *step) empty() bool {
+	return len(s.Changes) == 0 && len(s.Events) == 0 && len(s.Logged) == 0 && s.Title == nil && !s.Deleted && s.create == nil
+}
+
+// do has the desk serve a request and waits for its end.
+func (d *desk) do(r *request) error {
+	r.done = make(chan error, 1)
+	select {
+	case d.requests <- r:
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	case <-d.ended:
+		return d.err
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-d.ended:
+		select {
+		case err := <-r.done: // it was served last
+			return err
+		default:
+			return d.err
+		}
+	}
+}
+
+// run is the desk's goroutine.
+func (d *desk) run(ctx context.Context) {
+	err := d.load(ctx)
+	for err == nil {
+		err = d.serveNext(ctx)
+	}
+	d.lib.leave(d)
+	if d.doc != nil {
+		if cerr := d.doc.Close(); cerr != nil {
+			d.lib.log.Error("close document", "document", d.id, "err", cerr)
+		}
+	}
+	refusal := code.From(err)
+	for a := range d.peers {
+		a.replica.Gone(d.id, refusal)
+	}
+	d.err = refusal
+	d.lib.forget(d)
+	close(d.ended)
+}
+
+// The ends of a desk that are nobody's fault.
+var (
+	errIdle    = code.New(code.Busy, "the document was just put away, ask again")
+	errClosing = code.New(code.ShuttingDown, "the server is shutting down")
+	errDeleted = code.New(code.DocumentDeleted, "this document was deleted")
+)
+
+// serveNext waits for something to do and does it. An error ends the desk.
+func (d *desk) serveNext(ctx context.Context) error {
+	wait := time.NewTimer(d.nextWake())
+	defer wait.Stop()
+	select {
+	case r := <-d.requests:
+		return d.serve(ctx, d.gather(r))
+	case <-d.closing:
+		if err := d.flushFolds(ctx, true); err != nil {
+			return err
+		}
+		return errClosing
+	case <-wait.C:
+		if err := d.flushFolds(ctx, false); err != nil {
+			return err
+		}
+		if d.folds.empty() && d.lib.retire(d) {
+			return errIdle
+		}
+		return nil
+	}
+}
+
+func (d *desk) nextWake() time.Duration {
+	if due, ok := d.folds.due(); ok {
+		return max(0, due.Sub(d.lib.now()))
+	}
+	return deskIdle
+}
+
+// gather takes the requests that are waiting, up to the first that must be alone.
+func (d *desk) gather(first *request) []*request {
+	batch := []*request{first}
+	for !first.alone && len(batch) < deskBatch {
+		select {
+		case r := <-d.requests:
+			if r.alone {
+				// It cannot be put back in its place; what came before it is served first.
+				return append(batch, r)
+			}
+			batch = append(batch, r)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// serve runs a batch. The last request may be one that must be alone.
+func (d *desk) serve(ctx context.Context, batch []*request) error {
+	if last := batch[len(batch)-1]; len(batch) > 1 && last.alone {
+		if err := d.serve(ctx, batch[:len(batch)-1]); err != nil {
+			last.done <- code.From(err)
+			return err
+		}
+		return d.serve(ctx, batch[len(batch)-1:])
+	}
+	s := &step{Append: Append{Expect: AnySeq}, at: d.lib.now()}
+	results := make([]error, len(batch))
+	var fatal error
+	for i, r := range batch {
+		if fatal != nil {
+			break
+		}
+		if results[i] = r.ctx.Err(); results[i] != nil {
+			continue
+		}
+		results[i] = r.stage(s)
+		var refusal *code.Error
+		if results[i] != nil && !errors.As(results[i], &refusal) {
+			fatal = results[i]
+		}
+	}
+	if fatal == nil {
+		fatal = d.commit(ctx, s)
+	}
+	for i, r := range batch {
+		err := results[i]
+		if fatal != nil && !isRefused(err) {
+			err = code.From(fatal)
+		}
+		if err == nil && r.committed != nil {
+			r.committed()
+		}
+		r.done <- err
+	}
+	if fatal != nil {
+		return fatal
+	}
+	if s.Deleted {
+		return errDeleted
+	}
+	if s.changed {
+		d.tellPeers()
+	}
+	return nil
+}
+
+func isRefused(err error) bool {
+	var refusal *code.Error
+	return errors.As(err, &refusal)
+}
+
+// commit stores a step.
+func (d *desk) commit(ctx context.Context, s *step) error {
+	if s.empty() {
+		return nil
+	}
+	if s.create != nil {
+		if _, err := d.lib.store.Create(ctx, *s.create, s.Append); err != nil {
+			if errors.Is(err, ErrSlugTaken) {
+				return slugTaken(s.create.Slug)
+			}
+			return fmt.Errorf("create document: %w", err)
+		}
+		d.exists = true
+		d.lib.announce(*s.create)
+		return nil
+	}
+	if _, err := d.lib.store.Append(ctx, d.id, s.Append); err != nil {
+		return fmt.Errorf("append to document: %w", err)
+	}
+	return nil
+}
+
+// load reads the document from the store into the engine and completes its log.
+func (d *desk) load(ctx context.Context) error {
+	meta, err := d.lib.store.Document(ctx, d.id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+	case err != nil:
+		return fmt.Errorf("find document: %w", err)
+	case !meta.DeletedAt.IsZero():
+		return errDeleted
+	default:
+		d.exists = true
+	}
+	var (
+		parts [][]byte
+		after int64
+		rows  []ChangeRow
+	)
+	for d.exists {
+		page, err := d.lib.store.Changes(ctx, d.id, after, loadPage)
+		if err != nil {
+			return fmt.Errorf("read changes: %w", err)
+		}
+		for _, row := range page {
+			if err := d.loadRow(row); err != nil {
+				return err
+			}
+			parts = append(parts, row.Raw)
+			after = row.Number
+			if !row.Logged {
+				row.Raw = nil
+				rows = append(rows, row)
+			}
+		}
+		if len(page) < loadPage {
+			break
+		}
+	}
+	if d.doc, err = d.lib.engine.Load(ctx, d.id, parts); err != nil {
+		return fmt.Errorf("load document: %w", err)
+	}
+	d.reread = true
+	for _, row := range rows {
+		d.folds.addRow(row)
+	}
+	return d.flushFolds(ctx, true)
+}
+
+func (d *desk) loadRow(row ChangeRow) error {
+	changes, documents, err := crdt.ParseEntry(row.Raw, d.lib.limits.change())
+	if err != nil {
+		return fmt.Errorf("read stored change %s: %w", row.Hash, err)
+	}
+	if len(changes) != 1 || len(documents) != 0 || changes[0].Hash != row.Hash {
+		return fmt.Errorf("read stored change %s: it is not what its name says", row.Hash)
+	}
+	d.remember(changes[0])
+	return nil
+}
+
+// remember takes a change that the engine has into the graph and returns what it touches.
+func (d *desk) remember(c crdt.Change) touched {
+	d.graph.Add(c)
+	d.raws[c.Hash] = c.Raw
+	t := touchedBy(d.objects.Add(c))
+	for sid := range t.sections {
+		d.stale[sid] = true
+	}
+	if t.title || len(t.other) > 0 {
+		d.reread = true
+	}
+	return t
+}
+
+// current brings the content up to date with the engine and returns it.
+func (d *desk) current(ctx context.Context) (*content, error) {
+	if d.reread {
+		root, err := d.doc.Read(ctx, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("read document: %w", err)
+		}
+		d.content = readContent(root)
+		d.reread = false
+		clear(d.stale)
+	}
+	for sid := range d.stale {
+		v, err := d.doc.Read(ctx, nil, sectionPath(sid))
+		if err != nil {
+			return nil, fmt.Errorf("read section: %w", err)
+		}
+		if !d.content.readSection(string(sid), v) {
+			d.reread = true // to name what does not fit
+			clear(d.stale)
+			return d.current(ctx)
+		}
+	}
+	clear(d.stale)
+	return &d.content, nil
+}
+
+func (d *desk) version() crdt.Version { return crdt.VersionOf(d.graph.Heads()) }
+
+// edit has the engine make one change of operations typed on base (nil: now) and stages it.
+func (d *desk) edit(ctx context.Context, s *step, author Agent, base []crdt.Hash, ops []engine.Op) (*crdt.Change, error) {
+	c, err := d.doc.Edit(ctx, base, s.at, ops)
+	if err != nil {
+		return nil, fmt.Errorf("edit document: %w", err)
+	}
+	if c == nil {
+		return nil, nil
+	}
+	t := d.remember(*c)
+	s.changed = true
+	s.Changes = append(s.Changes, ChangeRow{Hash: c.Hash, Author: author, Sections: t.sectionIDs(), Logged: true, At: s.at, Raw: c.Raw})
+	return c, nil
+}
+
+// event stages an event.
+func (d *desk) event(s *step, t EventType, actor Agent, payload any) error {
+	id, err := d.lib.ids.event()
+	if err != nil {
+		return err
+	}
+	e, err := MakeEvent(id, t, actor, s.at, payload)
+	if err != nil {
+		return err
+	}
+	s.Events = append(s.Events, e)
+	return nil
+}
+
+// Raw and Whole make the desk the source of its sync sessions.
+func (d *desk) Raw(hashes []crdt.Hash) ([][]byte, error) {
+	out := make([][]byte, len(hashes))
+	for i, h := range hashes {
+		raw, ok := d.raws[h]
+		if !ok {
+			return nil, fmt.Errorf("read change %s: it is not there", h)
+		}
+		out[i] = raw
+	}
+	return out, nil
+}
+
+// Whole is the saved document.
+func (d *desk) Whole() ([]byte, error) {
+	saved, err := d.doc.Save(d.lib.ctx)
+	if err != nil {
+		return nil, fmt.Errorf("save document: %w", err)
+	}
+	return saved, nil
+}
+
+// keepOrphans holds back changes whose dependencies are missing, the latest ones within the bounds.
+func (d *desk) keepOrphans(orphans []crdt.Change) {
+	bytes := 0
+	for i, c := range slices.Backward(orphans) {
+		bytes += len(c.Raw)
+		if bytes > maxOrphanBytes || len(orphans)-i > maxOrphans {
+			orphans = orphans[i+1:]
+			break
+		}
+	}
+	d.orphans = slices.Clone(orphans)
+}

@@ -1,0 +1,421 @@
+package doc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"cowrite/crdt"
+	"cowrite/crdt/engine"
+	"cowrite/doc/code"
+	"cowrite/lease"
+)
+
+// NewDocument is what a document begins with. All fields may be empty.
+type NewDocument struct {
+	Slug     Slug   // "": made from the title or the first heading, with a random suffix
+	Title    string // "": the first heading, else the slug
+	Markdown string
+	Level    int // split at headings down to this level, 1 to 6; 0 is DefaultLevel
+}
+
+// createdPayload is the payload of document.created.
+type createdPayload struct {
+	Slug       Slug        `json:"slug,omitempty"`
+	DocumentID string      `json:"documentId"`
+	Title      string      `json:"title,omitempty"`
+	Sections   []SectionID `json:"sections,omitempty"`
+	Changes    int         `json:"changes"`
+	Via        string      `json:"via"`
+}
+
+// Find resolves what an address calls a document: slug, former slug or document id. DOCUMENT_NOT_FOUND,
+// DOCUMENT_DELETED, FORBIDDEN when the key does not cover it. A former slug gives the document's present Meta.
+func (l *Library) Find(ctx context.Context, k Key, ref string) (Meta, error) {
+	m, err := l.lookUp(ctx, ref)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Meta{}, documentNotFound(ref)
+	case err != nil:
+		return Meta{}, fmt.Errorf("find document: %w", err)
+	}
+	return m, l.readable(k, m)
+}
+
+func (l *Library) lookUp(ctx context.Context, ref string) (Meta, error) {
+	if isName(ref) {
+		if m, err := l.store.FindSlug(ctx, Slug(ref)); !errors.Is(err, ErrNotFound) {
+			return m, err
+		}
+	}
+	id, err := crdt.ParseDocumentID(ref)
+	if err != nil {
+		return Meta{}, ErrNotFound
+	}
+	return l.store.Document(ctx, id)
+}
+
+func (l *Library) readable(k Key, m Meta) error {
+	if !k.CanRead(m) {
+		return forbidden("this key does not cover the document")
+	}
+	if !m.DeletedAt.IsZero() {
+		return errDeleted
+	}
+	return nil
+}
+
+// meta finds a document that the key may read, or also write.
+func (l *Library) meta(ctx context.Context, k Key, id crdt.DocumentID, write bool) (Meta, error) {
+	m, err := l.Find(ctx, k, id.String())
+	if err == nil && write && !k.CanWrite(m) {
+		err = forbidden("a viewer's key cannot write")
+	}
+	return m, err
+}
+
+// List gives the documents that the key covers, newest first: those with a Number below before (0: all). next is
+// the cursor of the following page, 0 at the end.
+func (l *Library) List(ctx context.Context, k Key, before int64, limit int) (docs []Meta, next int64, err error) {
+	for {
+		page, err := l.store.List(ctx, before, limit)
+		if err != nil {
+			return nil, 0, fmt.Errorf("list documents: %w", err)
+		}
+		for _, m := range page {
+			if !k.CanRead(m) {
+				continue
+			}
+			if len(docs) == limit {
+				return docs, docs[limit-1].Number, nil
+			}
+			docs = append(docs, m)
+		}
+		if len(page) < limit {
+			return docs, 0, nil
+		}
+		before = page[len(page)-1].Number
+	}
+}
+
+// Create makes a document. SLUG_TAKEN, TOO_LARGE, INVALID_MARKDOWN, FORBIDDEN.
+func (l *Library) Create(ctx context.Context, k Key, n NewDocument) (Snapshot, error) {
+	if n.Level == 0 {
+		n.Level = DefaultLevel
+	}
+	if n.Level < 1 || n.Level > 6 {
+		return Snapshot{}, code.New(code.BadRequest, "a heading's level is 1 to 6")
+	}
+	if err := l.checkText("markdown", n.Markdown, l.limits.MarkdownBytes); err != nil {
+		return Snapshot{}, err
+	}
+	parts := SplitMarkdown(n.Markdown, n.Level)
+	if len(parts) > l.limits.Sections {
+		return Snapshot{}, code.New(code.TooLarge, "the document has %d sections, at most %d are taken", len(parts), l.limits.Sections).With("limit", l.limits.Sections)
+	}
+	for _, part := range parts {
+		if err := l.checkText("section", part, l.limits.SectionBytes); err != nil {
+			return Snapshot{}, err
+		}
+	}
+	if err := l.nameDocument(&n, parts); err != nil {
+		return Snapshot{}, err
+	}
+	if k.Role == Viewer || !k.CanRead(Meta{Slug: n.Slug}) {
+		return Snapshot{}, forbidden("this key cannot create a document of that name")
+	}
+	if err := l.checkText("title", n.Title, l.limits.TitleBytes); err != nil {
+		return Snapshot{}, err
+	}
+	ops, sections, err := l.firstOps(n, parts)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	id, err := l.ids.document()
+	if err != nil {
+		return Snapshot{}, err
+	}
+	err = l.at(ctx, id, func(d *desk) *request {
+		return &request{alone: true, stage: func(s *step) error {
+			s.create = &Meta{ID: id, Slug: n.Slug, Title: n.Title, CreatedAt: s.at, CreatedBy: k.Agent}
+			if _, err := d.edit(l.ctx, s, k.Agent, nil, ops); err != nil {
+				return err
+			}
+			return d.event(s, DocumentCreated, k.Agent, createdPayload{n.Slug, id.String(), n.Title, sections, len(s.Changes), viaREST})
+		}}
+	})
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return l.Read(ctx, k, id)
+}
+
+// nameDocument gives the document a title and slug where it has none.
+func (l *Library) nameDocument(n *NewDocument, parts []string) error {
+	if n.Title == "" {
+		for _, part := range parts {
+			if n.Title, _ = HeadingOf(part); n.Title != "" {
+				break
+			}
+		}
+		n.Title = truncate(n.Title, l.limits.TitleBytes)
+	}
+	if n.Slug == "" {
+		suffix, err := l.ids.suffix()
+		if err != nil {
+			return err
+		}
+		n.Slug = Slug(nameFrom(n.Title, "document") + "-" + suffix)
+	}
+	if n.Title == "" {
+		n.Title = string(n.Slug)
+	}
+	return nil
+}
+
+func (l *Library) firstOps(n NewDocument, parts []string) ([]engine.Op, []SectionID, error) {
+	ops := []engine.Op{
+		engine.Put{Path: pathOf(keySchema), Value: int64(schemaVersion)},
+		engine.PutText{Path: pathOf(keyTitle), Text: n.Title},
+		engine.PutMap{Path: pathOf(keySections)},
+	}
+	positions := positionsFor(len(parts))
+	ids, taken := make([]SectionID, len(parts)), map[SectionID]bool{}
+	for i, part := range parts {
+		sid, err := l.nameSection(part, func(id SectionID) bool { return taken[id] })
+		if err != nil {
+			return nil, nil, err
+		}
+		ids[i], taken[sid] = sid, true
+		ops = append(ops, sectionOps(sid, part, positions[i])...)
+	}
+	return ops, ids, nil
+}
+
+// nameSection makes an id from a section's heading and a random suffix.
+func (l *Library) nameSection(text string, taken func(SectionID) bool) (SectionID, error) {
+	heading, _ := HeadingOf(text)
+	for {
+		suffix, err := l.ids.suffix()
+		if err != nil {
+			return "", err
+		}
+		if sid := SectionID(nameFrom(heading, "section") + "-" + suffix); !taken(sid) {
+			return sid, nil
+		}
+	}
+}
+
+func sectionOps(sid SectionID, text, position string) []engine.Op {
+	return []engine.Op{
+		engine.PutMap{Path: sectionPath(sid)},
+		engine.PutText{Path: sectionPath(sid, keyBody), Text: text},
+		engine.Put{Path: sectionPath(sid, keyPosition), Value: position},
+	}
+}
+
+// Read gives the document's present content.
+func (l *Library) Read(ctx context.Context, k Key, id crdt.DocumentID) (Snapshot, error) {
+	if _, err := l.meta(ctx, k, id, false); err != nil {
+		return Snapshot{}, err
+	}
+	var snap Snapshot
+	err := l.at(ctx, id, func(d *desk) *request {
+		return &request{stage: func(*step) error {
+			c, err := d.current(l.ctx)
+			if err != nil {
+				return err
+			}
+			snap.Sections, snap.Removed = c.ordered()
+			snap.Ignored = c.allIgnored()
+			snap.Version = d.version()
+			snap.Meta.Title = c.title
+			return nil
+		}}
+	})
+	if err != nil {
+		return Snapshot{}, err
+	}
+	title := snap.Meta.Title
+	if snap.Meta, err = l.store.Document(ctx, id); err != nil {
+		return Snapshot{}, fmt.Errorf("find document: %w", err)
+	}
+	snap.Meta.Title = title
+	return snap, nil
+}
+
+// renamedPayload is the payload of document.renamed.
+type renamedPayload struct {
+	From Slug `json:"from,omitempty"`
+	To   Slug `json:"to"`
+}
+
+// Rename gives a document another title or slug; nil leaves it. The former slug goes on to lead to it, and is
+// never given to another. SLUG_TAKEN, TOO_LARGE.
+func (l *Library) Rename(ctx context.Context, k Key, id crdt.DocumentID, title *string, slug *Slug) (Meta, error) {
+	m, err := l.meta(ctx, k, id, true)
+	if err != nil {
+		return Meta{}, err
+	}
+	if title != nil {
+		if err := l.checkText("title", *title, l.limits.TitleBytes); err != nil {
+			return Meta{}, err
+		}
+	}
+	if slug != nil && *slug != m.Slug {
+		if !k.CoversSlug(*slug) {
+			return Meta{}, forbidden("this key does not cover a document of that name")
+		}
+		if err := l.reslug(ctx, k, m, *slug); err != nil {
+			return Meta{}, err
+		}
+	}
+	if title != nil {
+		if err := l.retitle(ctx, k, id, *title); err != nil {
+			return Meta{}, err
+		}
+	}
+	return l.Find(ctx, k, id.String())
+}
+
+func (l *Library) reslug(ctx context.Context, k Key, m Meta, slug Slug) error {
+	event, err := l.newEvent(DocumentRenamed, k.Agent, renamedPayload{m.Slug, slug})
+	if err != nil {
+		return err
+	}
+	_, err = l.store.Append(ctx, m.ID, Append{Expect: AnySeq, Slug: slug, Events: []NewEvent{event}})
+	if errors.Is(err, ErrSlugTaken) {
+		return slugTaken(slug)
+	}
+	if err != nil {
+		return fmt.Errorf("rename document: %w", err)
+	}
+	return nil
+}
+
+func (l *Library) retitle(ctx context.Context, k Key, id crdt.DocumentID, title string) error {
+	return l.at(ctx, id, func(d *desk) *request {
+		return &request{stage: func(s *step) error {
+			ops := []engine.Op{engine.PutText{Path: pathOf(keyTitle), Text: title}}
+			v, err := d.doc.Read(l.ctx, nil, pathOf(keyTitle))
+			if err != nil {
+				return fmt.Errorf("read title: %w", err)
+			}
+			if old, ok := v.(engine.Text); ok {
+				ops = textEdits(pathOf(keyTitle), string(old), title)
+			}
+			c, err := d.edit(l.ctx, s, k.Agent, nil, ops)
+			if err != nil || c == nil {
+				return err
+			}
+			s.Title = &title
+			p := edited(viaREST, c.Hash)
+			p.Title = &title
+			return d.event(s, DocumentRetitled, k.Agent, p)
+		}}
+	})
+}
+
+// Delete makes the document a tombstone: its replicas are told, its leases end, and later calls say DOCUMENT_DELETED.
+func (l *Library) Delete(ctx context.Context, k Key, id crdt.DocumentID) error {
+	if _, err := l.meta(ctx, k, id, true); err != nil {
+		return err
+	}
+	err := l.at(ctx, id, func(d *desk) *request {
+		return &request{alone: true, stage: func(s *step) error {
+			s.Deleted = true
+			return d.event(s, DocumentDeleted, k.Agent, struct{}{})
+		}}
+	})
+	if err != nil {
+		return err
+	}
+	for _, status := range l.leases.List(SectionsPrefix(id)) {
+		// The document is gone whatever becomes of this; the lease would only run out later.
+		if _, err := l.leases.Do(ctx, lease.Clear{Resource: status.Resource, By: k.Agent, Reason: "the document was deleted"}); err != nil {
+			l.log.Error("end lease of deleted document", "resource", status.Resource, "err", err)
+		}
+	}
+	return nil
+}
+
+// Events gives a page of the log: what stands behind since, at most limit.
+func (l *Library) Events(ctx context.Context, k Key, id crdt.DocumentID, since Seq, limit int) (events []Event, more bool, err error) {
+	if _, err := l.meta(ctx, k, id, false); err != nil {
+		return nil, false, err
+	}
+	events, err = l.store.Events(ctx, id, since, limit+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("read events: %w", err)
+	}
+	if len(events) > limit {
+		return events[:limit], true, nil
+	}
+	return events, false, nil
+}
+
+// Watch gives a channel that receives whenever the log may have grown, and a function that ends the watch.
+func (l *Library) Watch(id crdt.DocumentID) (wake <-chan struct{}, stop func()) {
+	return l.store.Watch(id)
+}
+
+// Post appends a message.posted event with the caller's payload, a JSON object. BAD_REQUEST, TOO_LARGE.
+func (l *Library) Post(ctx context.Context, k Key, id crdt.DocumentID, payload json.RawMessage) (Event, error) {
+	if _, err := l.meta(ctx, k, id, true); err != nil {
+		return Event{}, err
+	}
+	if len(payload) > l.limits.MessageBytes {
+		return Event{}, tooLarge("message", l.limits.MessageBytes)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, payload); err != nil || compact.Bytes()[0] != '{' || !utf8.Valid(payload) {
+		return Event{}, code.New(code.BadRequest, "a message is a JSON object")
+	}
+	event, err := l.newEvent(MessagePosted, k.Agent, json.RawMessage(compact.Bytes()))
+	if err != nil {
+		return Event{}, err
+	}
+	events, err := l.store.Append(ctx, id, Append{Expect: AnySeq, Events: []NewEvent{event}})
+	if err != nil {
+		return Event{}, fmt.Errorf("post message: %w", err)
+	}
+	return events[0], nil
+}
+
+func (l *Library) newEvent(t EventType, actor Agent, payload any) (NewEvent, error) {
+	id, err := l.ids.event()
+	if err != nil {
+		return NewEvent{}, err
+	}
+	return MakeEvent(id, t, actor, l.now().UTC().Truncate(time.Millisecond), payload)
+}
+
+// checkText refuses what is too large or cannot be a text.
+func (l *Library) checkText(what, text string, limit int) error {
+	if len(text) > limit {
+		return tooLarge(what, limit)
+	}
+	if !utf8.ValidString(text) {
+		return code.New(code.InvalidMarkdown, "the %s is not valid UTF-8", what)
+	}
+	return nil
+}
+
+func tooLarge(what string, limit int) *code.Error {
+	return code.New(code.TooLarge, "the %s is larger than %d bytes", what, limit).With("limit", limit)
+}
+
+// truncate cuts a text to at most n bytes, between characters.
+func truncate(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,170 @@
+package doc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+
+	"cowrite/doc/code"
+)
+
+// keyPoll is how often the keys are looked at for changes by other processes and for ends that came.
+const keyPoll = 250 * time.Millisecond
+
+// Keyring is who may do what: it makes, finds and revokes keys. It keeps nothing in memory, so that a key
+// revoked by another process opens nothing from the next request on.
+type Keyring struct {
+	store  Store
+	now    func() time.Time
+	random io.Reader
+}
+
+// OpenKeyring makes a keyring over a store. now nil is time.Now, random nil is crypto/rand.
+func OpenKeyring(store Store, now func() time.Time, random io.Reader) *Keyring {
+	if now == nil {
+		now = time.Now
+	}
+	if random == nil {
+		random = rand.Reader
+	}
+	return &Keyring{store, now, random}
+}
+
+// Create makes a key for k's agent, role, pattern, document and end; the secret is given out this once.
+// INVALID_AGENT, INVALID_ROLE, BAD_REQUEST.
+func (r *Keyring) Create(ctx context.Context, k Key) (Key, Secret, error) {
+	secret, err := NewSecret(r.random)
+	if err != nil {
+		return Key{}, "", err
+	}
+	k, err = r.Import(ctx, k, secret)
+	return k, secret, err
+}
+
+// Import makes a key with a secret chosen by the operator. The same secret again is no error and changes nothing.
+func (r *Keyring) Import(ctx context.Context, k Key, s Secret) (Key, error) {
+	if _, err := ParseAgent(string(k.Agent)); err != nil {
+		return Key{}, err
+	}
+	if _, err := ParseRole(string(k.Role)); err != nil {
+		return Key{}, err
+	}
+	pattern, err := ParsePattern(k.Pattern)
+	if err != nil {
+		return Key{}, err
+	}
+	id, err := uuid.NewRandomFromReader(r.random)
+	if err != nil {
+		return Key{}, fmt.Errorf("name key: %w", err)
+	}
+	k.ID, k.Digest, k.Pattern = KeyID(id.String()), s.Digest(), pattern
+	k.CreatedAt, k.RevokedAt = r.now().UTC().Truncate(time.Millisecond), time.Time{}
+	switch err := r.store.AddKey(ctx, k); {
+	case errors.Is(err, ErrConflict):
+		return r.store.Key(ctx, k.Digest)
+	case err != nil:
+		return Key{}, fmt.Errorf("add key: %w", err)
+	}
+	return k, nil
+}
+
+// Authenticate finds the live key of a secret: UNAUTHORIZED or KEY_REVOKED.
+func (r *Keyring) Authenticate(ctx context.Context, s Secret) (Key, error) {
+	k, err := r.store.Key(ctx, s.Digest())
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Key{}, code.New(code.Unauthorized, "this key is unknown")
+	case err != nil:
+		return Key{}, fmt.Errorf("find key: %w", err)
+	case !k.Live(r.now()):
+		return Key{}, code.New(code.KeyRevoked, "this key was revoked or has ended")
+	}
+	return k, nil
+}
+
+// List gives all keys, oldest first.
+func (r *Keyring) List(ctx context.Context) ([]Key, error) { return r.store.Keys(ctx) }
+
+// Revoke ends a key. KEY_NOT_FOUND.
+func (r *Keyring) Revoke(ctx context.Context, id KeyID) error {
+	err := r.store.RevokeKey(ctx, id, r.now().UTC().Truncate(time.Millisecond))
+	if errors.Is(err, ErrNotFound) {
+		return code.New(code.KeyNotFound, "there is no such key")
+	}
+	if err != nil {
+		return fmt.Errorf("revoke key: %w", err)
+	}
+	return nil
+}
+
+// Run follows the keys, also as other processes change them, until ctx ends. Within half a second of a key's
+// end (revoked, or its time is up) ended is called with its id, and retired with its agent if it was the
+// agent's last. Keys that had ended before Run began are not reported. A store that fails is asked again.
+func (r *Keyring) Run(ctx context.Context, ended func(KeyID), retired func(Agent), failed func(error)) {
+	tick := time.NewTicker(keyPoll)
+	defer tick.Stop()
+	watch := keyWatch{live: map[KeyID]Key{}}
+	if err := watch.look(ctx, r, nil, nil); err != nil {
+		failed(err)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := watch.look(ctx, r, ended, retired); err != nil && ctx.Err() == nil {
+				failed(err)
+			}
+		}
+	}
+}
+
+// keyWatch is what Run saw last.
+type keyWatch struct {
+	version int64
+	live    map[KeyID]Key
+	next    time.Time // the earliest end among the live keys, zero for none
+}
+
+func (w *keyWatch) look(ctx context.Context, r *Keyring, ended func(KeyID), retired func(Agent)) error {
+	version, err := r.store.KeysVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("look at keys: %w", err)
+	}
+	now := r.now()
+	if version == w.version && (w.next.IsZero() || now.Before(w.next)) {
+		return nil
+	}
+	keys, err := r.store.Keys(ctx)
+	if err != nil {
+		return fmt.Errorf("read keys: %w", err)
+	}
+	live, agents := map[KeyID]Key{}, map[Agent]bool{}
+	w.next = time.Time{}
+	for _, k := range keys {
+		if !k.Live(now) {
+			continue
+		}
+		live[k.ID], agents[k.Agent] = k, true
+		if !k.ExpiresAt.IsZero() && (w.next.IsZero() || k.ExpiresAt.Before(w.next)) {
+			w.next = k.ExpiresAt
+		}
+	}
+	for id, k := range w.live {
+		if _, ok := live[id]; ok {
+			continue
+		}
+		ended(id)
+		if !agents[k.Agent] {
+			agents[k.Agent] = true // retired once, however many keys ended
+			retired(k.Agent)
+		}
+	}
+	w.version, w.live = version, live
+	return nil
+}

@@ -1,0 +1,118 @@
+package doc
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestSplitMarkdown(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		want     []string
+	}{
+		{"nothing", "", nil},
+		{"no heading", "just text\nand more", []string{"just text\nand more"}},
+		{"atx", "# A\na\n## B\nb\n### C\nc", []string{"# A\na\n", "## B\nb\n### C\nc"}},
+		{"setext", "Title\n=====\ntext\n\nSecond\n------\nmore\n", []string{"Title\n=====\ntext\n\n", "Second\n------\nmore\n"}},
+		{"setext of two lines", "x\n\nTwo\nlines\n===\n", []string{"x\n\n", "Two\nlines\n===\n"}},
+		{"before the first", "intro\n\n# A\n", []string{"intro\n\n", "# A\n"}},
+		{"code fence", "# A\n```\n# not\n```\n~~~\n## nor\n~~~\n", []string{"# A\n```\n# not\n```\n~~~\n## nor\n~~~\n"}},
+		{"indented code", "# A\n\n    # not\n", []string{"# A\n\n    # not\n"}},
+		{"quote and list", "# A\n> # not\n\n- # nor\n", []string{"# A\n> # not\n\n- # nor\n"}},
+		{"front matter", "---\ntitle: x\n---\n# A\n", []string{"---\ntitle: x\n---\n", "# A\n"}},
+		{"a rule is no front matter", "---\n# A\n", []string{"---\n", "# A\n"}},
+		{"crlf", "# A\r\na\r\n\r\nB\r\n-\r\nb", []string{"# A\r\na\r\n\r\n", "B\r\n-\r\nb"}},
+		{"empty headings", "#\n##\nx", []string{"#\n", "##\nx"}},
+		{"indented heading", "a\n\n  ## B\nb", []string{"a\n\n", "  ## B\nb"}},
+		{"html block", "<div>\n# not\n</div>\n\n# A\n", []string{"<div>\n# not\n</div>\n\n", "# A\n"}},
+		{"unicode", "# Größe\nä\n## 日本\nか", []string{"# Größe\nä\n", "## 日本\nか"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := SplitMarkdown(tt.in, DefaultLevel); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSplitMarkdownLosesNothing(t *testing.T) {
+	pieces := rapid.SampledFrom([]string{"#", "# ", "## x", "\n", "\r\n", "---", "===", "text", "```", "~~~", "> ", "- ", "    ", "\t", "é", "<div>", "</div>", "\u00a0", "\x00", "\ufeff", "[a]: b", "title: x"})
+	rapid.Check(t, func(t *rapid.T) {
+		in := strings.Join(rapid.SliceOf(pieces).Draw(t, "pieces"), "")
+		parts := SplitMarkdown(in, rapid.IntRange(1, 6).Draw(t, "level"))
+		if got := strings.Join(parts, ""); got != in {
+			t.Fatalf("joined %q, want %q", got, in)
+		}
+		if slices.Contains(parts, "") {
+			t.Fatalf("an empty part in %q", parts)
+		}
+		for _, p := range parts {
+			HeadingOf(p)
+		}
+	})
+}
+
+func TestHeadingOf(t *testing.T) {
+	for _, tt := range []struct {
+		in, heading string
+		level       int
+	}{
+		{"", "", 0},
+		{"text", "", 0},
+		{"# A", "A", 1},
+		{"\n\n### *B* `c` [d](e)\ntext", "B c d", 3},
+		{"Two\nlines\n---\nx", "Two lines", 2},
+		{"## A ##\r\nx", "A", 2},
+		{"```\n# no\n```", "", 0},
+		{"#", "", 1},
+	} {
+		if h, l := HeadingOf(tt.in); h != tt.heading || l != tt.level {
+			t.Errorf("HeadingOf(%q) = %q, %d, want %q, %d", tt.in, h, l, tt.heading, tt.level)
+		}
+	}
+}
+
+func TestPositionBetween(t *testing.T) {
+	position := rapid.StringMatching(`[!-~]{1,6}`)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := position.Draw(t, "a"), position.Draw(t, "b")
+		if a > b {
+			a, b = b, a
+		}
+		between := strings.TrimRight(b, string(lowestDigit)) > a
+		for _, got := range []string{positionBetween(a, b), positionBetween(a, "")} {
+			if !validPosition(got) || got <= a {
+				t.Fatalf("%q is not behind %q", got, a)
+			}
+		}
+		if got := positionBetween(a, b); between && got >= b {
+			t.Fatalf("%q is not between %q and %q", got, a, b)
+		}
+		if got := positionBetween("", b); strings.Trim(b, string(lowestDigit)) != "" && got >= b {
+			t.Fatalf("%q is not before %q", got, b)
+		}
+	})
+}
+
+func TestPositionBetweenGrowsSlowly(t *testing.T) {
+	last, first := "", ""
+	for range 1000 {
+		last = positionBetween(last, "")
+		first = positionBetween("", first)
+	}
+	if len(last) > 200 || len(first) > 200 {
+		t.Errorf("1,000 sections put last, or first, make positions of %d and %d characters", len(last), len(first))
+	}
+}
+
+func TestPositionsFor(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 60, 61, 62, 500, 5000} {
+		got := positionsFor(n)
+		if len(got) != n || !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != n {
+			t.Errorf("positionsFor(%d) is not %d different positions in order", n, n)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package doc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"cowrite/crdt"
+	"cowrite/crdt/engine"
+	"cowrite/doc/code"
+	"cowrite/lease"
+)
+
+// Base is the version that a write was based on.
+type Base struct {
+	Version crdt.Version
+	Current bool // the present version, whatever it is: replaces knowingly
+}
+
+// Written is what a write to a section came to.
+type Written struct {
+	Section  Section
+	Version  crdt.Version
+	Merged   bool         // the section now holds what others wrote since the base
+	Advisory *lease.Lease // somebody else's lease on the section, nil without one
+}
+
+// WriteSection replaces a section's text as if typed on base: what others wrote since stays. A section that
+// does not exist is made, at the end. Without a base (nil) it is BASE_REQUIRED with the present version and
+// text, unless the section is empty or not there. INVALID_VERSION for a base that this document never had, or
+// that did not have the section; TOO_LARGE.
+func (l *Library) WriteSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, text string, base *Base) (Written, error) {
+	if err := l.checkText("section", text, l.limits.SectionBytes); err != nil {
+		return Written{}, err
+	}
+	return l.changeSection(ctx, k, id, sid, func(d *desk, s *step) (EventType, []engine.Op, []crdt.Hash, error) {
+		c, err := d.current(l.ctx)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		present, ok := c.sections[sid]
+		if !ok {
+			ops, err := l.addOps(c, sid, "", text)
+			return SectionCreated, ops, nil, err
+		}
+		if base == nil {
+			if present.Text != "" {
+				return "", nil, nil, code.New(code.BaseRequired, `say in "base" which version the text was based on, or "current" to replace the present one`).
+					With("version", d.version()).With("text", present.Text)
+			}
+			base = &Base{Current: true}
+		}
+		heads, old, err := d.textAt(l.ctx, sid, present, *base)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		if present.scalarBody && heads == nil {
+			if present.Text == text {
+				return SectionEdited, nil, nil, nil
+			}
+			return SectionEdited, []engine.Op{engine.PutText{Path: sectionPath(sid, keyBody), Text: text}}, nil, nil
+		}
+		return SectionEdited, textEdits(sectionPath(sid, keyBody), old, text), heads, nil
+	}, text)
+}
+
+// textAt gives the heads of a base (nil for the present ones) and the section's text there.
+func (d *desk) textAt(ctx context.Context, sid SectionID, present sectionContent, base Base) ([]crdt.Hash, string, error) {
+	if base.Current {
+		return nil, present.Text, nil
+	}
+	invalid := func(why string) error {
+		return code.New(code.InvalidVersion, "%s", why).With("version", d.version()).With("text", present.Text)
+	}
+	heads, err := base.Version.Heads()
+	if err != nil {
+		return nil, "", invalid("the base is no version")
+	}
+	if slices.Equal(heads, d.graph.Heads()) {
+		return nil, present.Text, nil
+	}
+	for _, h := range heads {
+		if !d.graph.Has(h) {
+			return nil, "", invalid("the base is no version of this document")
+		}
+	}
+	v, err := d.doc.Read(ctx, heads, sectionPath(sid, keyBody))
+	if err != nil {
+		return nil, "", fmt.Errorf("read section at base: %w", err)
+	}
+	text, ok := v.(engine.Text)
+	if !ok {
+		return nil, "", invalid("the section has no text in the base version")
+	}
+	return heads, string(text), nil
+}
+
+// AddSection makes a section behind another ("" puts it last); sid "" makes an id from the heading.
+// SECTION_EXISTS, SECTION_NOT_FOUND for after, TOO_LARGE.
+func (l *Library) AddSection(ctx context.Context, k Key, id crdt.DocumentID, sid, after SectionID, text string) (Written, error) {
+	if err := l.checkText("section", text, l.limits.SectionBytes); err != nil {
+		return Written{}, err
+	}
+	if sid == "" {
+		// A random suffix: it is taken once in two thousand million times, and then SECTION_EXISTS says so.
+		name, err := l.nameSection(text, func(SectionID) bool { return false })
+		if err != nil {
+			return Written{}, err
+		}
+		sid = name
+	}
+	return l.changeSection(ctx, k, id, sid, func(d *desk, _ *step) (EventType, []engine.Op, []crdt.Hash, error) {
+		c, err := d.current(l.ctx)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		if s, ok := c.sections[sid]; ok {
+			return "", nil, nil, code.New(code.SectionExists, "there is a section %q already", sid).With("removed", s.Removed)
+		}
+		ops, err := l.addOps(c, sid, after, text)
+		return SectionCreated, ops, nil, err
+	}, text)
+}
+
+// addOps makes a section that is not there.
+func (l *Library) addOps(c *content, sid, after SectionID, text string) ([]engine.Op, error) {
+	if len(c.sections) >= l.limits.Sections {
+		return nil, code.New(code.TooLarge, "the document has %d sections, which is the most", len(c.sections)).With("limit", l.limits.Sections)
+	}
+	if _, ok := c.sections[after]; after != "" && !ok {
+		return nil, sectionNotFound(after)
+	}
+	ops := sectionOps(sid, text, c.positionBehind(sid, after, after == ""))
+	if c.noSections {
+		ops = append([]engine.Op{engine.PutMap{Path: pathOf(keySections)}}, ops...)
+	}
+	return ops, nil
+}
+
+// MoveSection puts a section behind another; after "" puts it first. SECTION_NOT_FOUND.
+func (l *Library) MoveSection(ctx context.Context, k Key, id crdt.DocumentID, sid, after SectionID) (Written, error) {
+	if sid == after {
+		return Written{}, code.New(code.BadRequest, "a section cannot be put behind itself")
+	}
+	return l.restructure(ctx, k, id, sid, SectionMoved, func(c *content) ([]engine.Op, error) {
+		if _, ok := c.sections[after]; after != "" && !ok {
+			return nil, sectionNotFound(after)
+		}
+		return []engine.Op{engine.Put{Path: sectionPath(sid, keyPosition), Value: c.positionBehind(sid, after, false)}}, nil
+	})
+}
+
+// RemoveSection takes a section out of the document; its text stays, and can be restored. SECTION_NOT_FOUND.
+func (l *Library) RemoveSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID) (Written, error) {
+	return l.restructure(ctx, k, id, sid, SectionRemoved, func(c *content) ([]engine.Op, error) {
+		if c.sections[sid].Removed {
+			return nil, nil
+		}
+		return []engine.Op{engine.Put{Path: sectionPath(sid, keyRemoved), Value: true}}, nil
+	})
+}
+
+// RestoreSection brings a removed section back, in its place and with its text. SECTION_NOT_FOUND.
+func (l *Library) RestoreSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID) (Written, error) {
+	return l.restructure(ctx, k, id, sid, SectionRestored, func(c *content) ([]engine.Op, error) {
+		if !c.sections[sid].Removed {
+			return nil, nil
+		}
+		return []engine.Op{engine.Delete{Path: sectionPath(sid, keyRemoved)}}, nil
+	})
+}
+
+// restructure changes something of a section that is there, other than its text, on the present version.
+func (l *Library) restructure(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, what EventType, ops func(*content) ([]engine.Op, error)) (Written, error) {
+	return l.changeSection(ctx, k, id, sid, func(d *desk, _ *step) (EventType, []engine.Op, []crdt.Hash, error) {
+		c, err := d.current(l.ctx)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		if _, ok := c.sections[sid]; !ok {
+			return "", nil, nil, sectionNotFound(sid)
+		}
+		o, err := ops(c)
+		return what, o, nil, err
+	}, "")
+}
+
+// changeSection makes one change to a section: plan says, at the desk, which operations on which base (nil: now)
+// and what event they are. wanted is the text that the caller wrote, to tell whether others' was merged in.
+func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID,
+	plan func(*desk, *step) (EventType, []engine.Op, []crdt.Hash, error), wanted string) (Written, error) {
+	if _, err := l.meta(ctx, k, id, true); err != nil {
+		return Written{}, err
+	}
+	var w Written
+	err := l.at(ctx, id, func(d *desk) *request {
+		return &request{stage: func(s *step) error {
+			what, ops, base, err := plan(d, s)
+			if err != nil {
+				return err
+			}
+			var change *crdt.Change
+			if len(ops) > 0 {
+				if change, err = d.edit(l.ctx, s, k.Agent, base, ops); err != nil {
+					return err
+				}
+			}
+			c, err := d.current(l.ctx)
+			if err != nil {
+				return err
+			}
+			w = Written{Section: c.sections[sid].Section, Version: d.version(), Advisory: l.heldByOther(k.Agent, id, sid)}
+			w.Merged = what == SectionEdited && w.Section.Text != wanted
+			if change == nil {
+				return nil
+			}
+			p := edited(viaREST, change.Hash)
+			p.SectionID, p.Merged = sid, w.Merged
+			if err := d.event(s, what, k.Agent, p); err != nil {
+				return err
+			}
+			return d.stageOverrides(s, k.Agent, []SectionID{sid}, change.Hash, viaREST)
+		}}
+	})
+	if err != nil {
+		return Written{}, err
+	}
+	l.act(ctx, k.Agent, id, []SectionID{sid})
+	return w, nil
+}
+
+// overriddenPayload is the payload of section.lease_overridden.
+type overriddenPayload struct {
+	SectionID SectionID `json:"sectionId"`
+	By        Agent     `json:"by"`
+	Holder    Agent     `json:"holder"`
+	LeaseID   lease.ID  `json:"leaseId"`
+	ExpiresAt string    `json:"expiresAt"`
+	Hash      string    `json:"hash"` // of the change, the first of those folded
+	Via       string    `json:"via"`
+}
+
+// stageOverrides logs writes into sections leased by others: those through the server one by one, a
+// replica's once in a fold's window.
+func (d *desk) stageOverrides(s *step, author Agent, sections []SectionID, h crdt.Hash, via string) error {
+	for _, sid := range sections {
+		for _, held := range d.lib.leases.Status(SectionResource(d.id, sid)).Holders {
+			if held.Holder == author {
+				continue
+			}
+			if via == viaSync && !d.folds.overridden(override{author, sid, held.ID}, s.at) {
+				continue
+			}
+			p := overriddenPayload{sid, author, held.Holder, held.ID, FormatTime(held.ExpiresAt), h.String(), via}
+			if err := d.event(s, SectionLeaseOverridden, author, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func sectionNotFound(sid SectionID) *code.Error {
+	return code.New(code.SectionNotFound, "there is no section %q", sid).With("sectionId", sid)
+}
