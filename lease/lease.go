@@ -63,8 +63,9 @@ type Waiter struct {
 	Duration  time.Duration // of the lease asked for
 	Since     time.Time
 	Place     time.Duration // how long the place lives after the last ask
-	Until     time.Time     // when the place lapses
-	Reserved  time.Time     // not zero: the resource is kept for this waiter until then
+	Keep      time.Duration // how long the freed resource is kept for it
+	Until     time.Time     // when the place lapses; zero while a long poll stands behind it
+	Reserved  time.Time     // not zero: the resource is kept for this waiter until then, and the place ends with it
 }
 
 // Status is what is to be said of one resource at one instant. Expired leases and lapsed places are not in it.
@@ -92,18 +93,20 @@ const (
 	Deadlocked Kind = "deadlock"
 )
 
-// Event is one transition, as it is recorded. Replaying all events gives the present state.
+// Event is one transition, as it is recorded. Replaying all events gives the present state, but for how long
+// the places in queues still live, which each ask moves: a grant or a transfer takes away its holder's place
+// and former lease there, and a waiter queues at the end, or behind the reservations if it holds a lease there.
 type Event struct {
 	Kind     Kind
 	Resource Resource
-	Actor    Agent // who caused it; System where nobody did
-	At       time.Time
+	Actor    Agent       // who caused it; System where nobody did
+	At       time.Time   // when it was noticed; of Expired the end itself is in Lease
 	Lease    Lease       // the lease granted, renewed or ended; of Handed the new one
-	Previous Lease       // of Handed the old one
+	Previous Lease       // of Handed the old one, of an upgrade's Granted the read it came from
 	Waiter   Waiter      // of the kinds about queues
 	Reason   string      // given by who forced, or why it ended
 	Cycle    []Edge      // of Deadlocked
-	Trust    TrustHalves // the holder's trust after the event, where it moved
+	Trust    TrustHalves // of Released and Expired: the holder's trust after it
 }
 
 // Edge is one step of a cycle of waiting: Agent waits for Resource, which the next edge's agent holds or
@@ -113,8 +116,19 @@ type Edge struct {
 	Resource Resource
 }
 
-// TrustHalves is trust in halves of a point, 0..200, so that +0.5 is an integer.
+// TrustHalves is trust in halves of a point, so that +0.5 is an integer.
 type TrustHalves int
+
+// Trust begins in the middle. A release after at least a second raises it, an expiry lowers it, nothing else
+// moves it.
+const (
+	StartTrust TrustHalves = 100
+	MaxTrust   TrustHalves = 200
+
+	releaseGain TrustHalves = 1
+	expiryCost  TrustHalves = 10
+	gainAfter               = time.Second
+)
 
 // Record is all that is to be remembered of one resource: the last one saved is its state.
 type Record struct {
@@ -125,9 +139,12 @@ type Record struct {
 
 // AgentRecord is all that is to be remembered of one agent.
 type AgentRecord struct {
-	Agent                                Agent
-	Trust                                TrustHalves
-	Grants, Releases, Expiries, Refusals int64
+	Agent    Agent
+	Trust    TrustHalves
+	Grants   int64
+	Releases int64
+	Expiries int64
+	Refusals int64 // saved with the agent's next transition: a refusal alone writes nothing
 }
 
 // State is everything a keeper needs to go on after a restart.
@@ -137,7 +154,8 @@ type State struct {
 	Agents  []AgentRecord
 }
 
-// Commit is what one command changed. A Record without leases and queue is to be forgotten.
+// Commit is what one command changed at one resource. A Record without leases and queue is to be forgotten.
+// Without a Record.Resource it only counts a refusal, and need not be saved.
 type Commit struct {
 	Fence  Fence // the counter after the command
 	Record Record
