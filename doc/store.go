@@ -37,8 +37,8 @@ type Append struct {
 	Events  []NewEvent
 	Logged  []crdt.Hash // changes of earlier appends that Events cover
 	Title   *string     // the title to list the document under, nil: as it is
-	Slug    Slug        // a new slug, "": as it is; the former one goes on to lead here
-	Deleted bool        // from now on a tombstone
+	Slug    Slug        // a new slug, or a former one of its own, "": as it is; the present one goes on to lead here
+	Deleted bool        // from its last event's instant on a tombstone, which still takes appends; once only
 }
 
 // AnySeq in Append.Expect expects nothing.
@@ -53,15 +53,16 @@ type LeaseCommit struct {
 
 // Store keeps documents, their logs, leases and keys. A method that writes returns when what it wrote is on
 // disk, or with an error and nothing written; when the error is the context's, either is possible. What it returns belongs to
-// the caller; what it is given it does not keep or change. All methods may be called concurrently; appends to one document
-// happen one after the other.
+// the caller; what it is given it does not keep or change, and the caller may change it as soon as the method returned. All
+// methods may be called concurrently; appends to one document happen one after the other. A limit below 1 gives nothing.
+// Instants come back in UTC, to the millisecond; those of leases exactly.
 type Store interface {
-	// Create makes a document with its first changes and events (Expect is ignored). ErrSlugTaken when the
-	// slug leads or ever led to a document, ErrConflict when the id exists.
+	// Create makes a document with its first changes and events (Expect is ignored; of m, what the store sets). ErrSlugTaken
+	// when the slug leads or ever led to a document, ErrConflict when the id exists.
 	Create(ctx context.Context, m Meta, first Append) ([]Event, error)
 
-	// Append adds to a document and returns the events as they now stand in the log. ErrNotFound, ErrSlugTaken,
-	// ErrConflict.
+	// Append adds to a document and returns the events as they now stand in the log. Changes that the document has are
+	// ignored, whatever else their rows say. ErrNotFound, ErrSlugTaken, ErrConflict.
 	Append(ctx context.Context, id crdt.DocumentID, a Append) ([]Event, error)
 
 	// Document finds by id, FindSlug by a present or former slug; tombstones too. ErrNotFound.
@@ -71,17 +72,19 @@ type Store interface {
 	// List gives living documents, the newest first: those whose Number is below before (0: all), at most limit.
 	List(ctx context.Context, before int64, limit int) ([]Meta, error)
 
-	// Changes gives the document's changes behind number after, in order, at most limit.
+	// Changes gives the document's changes behind number after, in order, at most limit. ErrNotFound when the document is
+	// not there.
 	Changes(ctx context.Context, id crdt.DocumentID, after int64, limit int) ([]ChangeRow, error)
 
 	// Events gives the events behind since, in order, at most limit. ErrNotFound when the document is not there.
 	Events(ctx context.Context, id crdt.DocumentID, since Seq, limit int) ([]Event, error)
 
-	// Watch gives a channel that receives (at most one value waiting) whenever events were appended to the document.
+	// Watch gives a channel that receives (at most one value waiting) whenever events were appended to the document, which
+	// need not be there yet. The channel is never closed; stop may be called again.
 	Watch(id crdt.DocumentID) (wake <-chan struct{}, stop func())
 
-	// LoadLeases and SaveLeases keep the lease state; SaveLeases appends the events in the same transaction. Events for a
-	// document that does not exist are dropped.
+	// LoadLeases and SaveLeases keep the lease state, of each resource and agent the last record, and the highest fence;
+	// SaveLeases appends the events in the same transaction. Events for a document that does not exist are dropped.
 	LoadLeases(ctx context.Context) (lease.State, error)
 	SaveLeases(ctx context.Context, commits []LeaseCommit) error
 
@@ -89,12 +92,13 @@ type Store interface {
 	// Keys lists all, oldest first. RevokeKey is ErrNotFound for an unknown id and keeps an earlier end.
 	AddKey(ctx context.Context, k Key) error
 	Key(ctx context.Context, d KeyDigest) (Key, error)
+	KeyByID(ctx context.Context, id KeyID) (Key, error)
 	Keys(ctx context.Context) ([]Key, error)
 	RevokeKey(ctx context.Context, id KeyID, at time.Time) error
 
-	// KeysVersion changes whenever any process changed the keys.
+	// KeysVersion changes whenever any process changed the keys, and at nothing else.
 	KeysVersion(ctx context.Context) (int64, error)
 
-	// Close waits for what is under way and lets go of the data.
+	// Close waits for what is under way and lets go of the data. Calls after it fail; Close again does nothing.
 	Close() error
 }

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"cowrite/crdt"
+	"cowrite/doc"
+)
+
+// AddKey adds a key.
+func (s *Store) AddKey(ctx context.Context, k doc.Key) error {
+	err := s.write(ctx, func(t tx) error {
+		var there bool
+		if err := t.row(`SELECT EXISTS (SELECT 1 FROM keys WHERE id = ? OR digest = ?)`, k.ID, k.Digest[:]).Scan(&there); err != nil {
+			return err
+		}
+		if there {
+			return fmt.Errorf("its id or digest exists: %w", doc.ErrConflict)
+		}
+		var document any
+		if k.Document != (crdt.DocumentID{}) {
+			document = k.Document[:]
+		}
+		return t.exec(`INSERT INTO keys (id, digest, agent, role, pattern, document, created_at, expires_at, revoked_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			k.ID, k.Digest[:], k.Agent, k.Role, k.Pattern, document, k.CreatedAt.UnixMilli(), optional(k.ExpiresAt), optional(k.RevokedAt))
+	})
+	if err != nil {
+		return fmt.Errorf("add key: %w", err)
+	}
+	return nil
+}
+
+// RevokeKey ends a key, unless it ended earlier.
+func (s *Store) RevokeKey(ctx context.Context, id doc.KeyID, at time.Time) error {
+	err := s.write(ctx, func(t tx) error {
+		var revokedAt time.Time
+		if err := t.row(`SELECT revoked_at FROM keys WHERE id = ?`, id).Scan(instant{&revokedAt}); err != nil {
+			return notFound(err)
+		}
+		if !revokedAt.IsZero() && revokedAt.UnixMilli() <= at.UnixMilli() {
+			return nil
+		}
+		return t.exec(`UPDATE keys SET revoked_at = ? WHERE id = ?`, at.UnixMilli(), id)
+	})
+	if err != nil {
+		return fmt.Errorf("revoke key: %w", err)
+	}
+	return nil
+}
+
+const selectKeys = `SELECT id, digest, agent, role, pattern, document, created_at, expires_at, revoked_at FROM keys`
+
+func scanKey(row interface{ Scan(...any) error }) (doc.Key, error) {
+	var k doc.Key
+	var document []byte
+	err := row.Scan(&k.ID, fixed(k.Digest[:]), &k.Agent, &k.Role, &k.Pattern, &document,
+		instant{&k.CreatedAt}, instant{&k.ExpiresAt}, instant{&k.RevokedAt})
+	copy(k.Document[:], document)
+	return k, notFound(err)
+}
+
+// Key finds a key by its digest.
+func (s *Store) Key(ctx context.Context, d doc.KeyDigest) (doc.Key, error) {
+	return s.key(ctx, selectKeys+` WHERE digest = ?`, d[:])
+}
+
+// KeyByID finds a key by its id.
+func (s *Store) KeyByID(ctx context.Context, id doc.KeyID) (doc.Key, error) {
+	return s.key(ctx, selectKeys+` WHERE id = ?`, id)
+}
+
+func (s *Store) key(ctx context.Context, query string, arg any) (k doc.Key, err error) {
+	err = s.read(ctx, func(v view) error {
+		k, err = scanKey(v.row(query, arg))
+		return err
+	})
+	if err != nil {
+		return doc.Key{}, fmt.Errorf("find key: %w", err)
+	}
+	return k, nil
+}
+
+// Keys lists all keys, oldest first.
+func (s *Store) Keys(ctx context.Context) ([]doc.Key, error) {
+	var keys []doc.Key
+	err := s.read(ctx, func(v view) error {
+		return v.each(selectKeys+` ORDER BY created_at, number`, nil, func(rows *sql.Rows) error {
+			k, err := scanKey(rows)
+			keys = append(keys, k)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	return keys, nil
+}
+
+// KeysVersion is a counter in the database, so that it follows what other processes do.
+func (s *Store) KeysVersion(ctx context.Context) (int64, error) {
+	var version int64
+	err := s.read(ctx, func(v view) error {
+		return v.row(`SELECT value FROM counters WHERE name = 'keys'`).Scan(&version)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read version of keys: %w", err)
+	}
+	return version, nil
+}

@@ -1,0 +1,207 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+const (
+	// queueLength bounds the steps that wait; who comes then waits to be let in.
+	queueLength = 1024
+	// batchLength bounds the steps of one commit, and so how long the first of them waits for the last.
+	batchLength = 256
+)
+
+// writer owns the one connection that writes. Its goroutine takes the steps that wait and commits them together.
+type writer struct {
+	db    *sql.DB
+	conn  *sql.Conn
+	queue chan *job
+	ended chan struct{}
+}
+
+// job is a step on its way through the writer.
+type job struct {
+	step  func(tx) error
+	taken atomic.Bool // by the writer, or by a caller that gave up before the writer came to it
+	err   error       // to be read after done
+	done  chan struct{}
+}
+
+func openWriter(ctx context.Context, file string) (*writer, error) {
+	db, err := sql.Open("sqlite3", dataSource(file, url.Values{}))
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return &writer{db, conn, make(chan *job, queueLength), make(chan struct{})}, nil
+}
+
+// do runs a step. A caller whose context ends takes back a step that was not begun; one that was begun it
+// waits for, so that an answer always says what became of the step, and the caller's bytes are free.
+func (w *writer) do(ctx context.Context, step func(tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j := &job{step: step, done: make(chan struct{})}
+	select {
+	case w.queue <- j:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		if j.taken.CompareAndSwap(false, true) {
+			return ctx.Err()
+		}
+		<-j.done
+	}
+	return j.err
+}
+
+// run serves the queue until close.
+func (w *writer) run() {
+	defer close(w.ended)
+	batch := make([]*job, 0, batchLength)
+	for first := range w.queue {
+		batch = w.gather(batch[:0], first)
+		w.serve(batch)
+		clear(batch)
+	}
+}
+
+// gather takes what waits behind the first job, without waiting for more.
+func (w *writer) gather(batch []*job, first *job) []*job {
+	next, ok := first, true
+	for {
+		if next.taken.CompareAndSwap(false, true) {
+			batch = append(batch, next)
+		}
+		if len(batch) == batchLength {
+			return batch
+		}
+		select {
+		case next, ok = <-w.queue:
+			if !ok {
+				return batch
+			}
+		default:
+			return batch
+		}
+	}
+}
+
+// serve answers every job of the batch. A batch that fails as a whole, because SQLite gave up its transaction or
+// the commit, is tried again one by one: the job that was too much fails alone.
+func (w *writer) serve(batch []*job) {
+	err := w.commit(batch)
+	var begin *beginError
+	for i, j := range batch {
+		if err != nil && len(batch) > 1 && !errors.As(err, &begin) {
+			if alone := w.commit(batch[i : i+1]); alone != nil {
+				j.err = alone
+			}
+		} else if err != nil {
+			j.err = err
+		}
+		close(j.done)
+	}
+}
+
+// beginError says that a transaction could not even begin: the database is busy or gone for everybody.
+type beginError struct{ err error }
+
+func (e *beginError) Error() string { return fmt.Sprintf("begin to write: %v", e.err) }
+func (e *beginError) Unwrap() error { return e.err }
+
+// commit runs the steps in one transaction, each under a savepoint so that one that is refused harms no
+// other. An error means that nothing of the whole batch was written.
+func (w *writer) commit(batch []*job) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	t := tx{w.conn}
+	if err := t.exec("BEGIN IMMEDIATE"); err != nil {
+		return &beginError{err}
+	}
+	for _, j := range batch {
+		if j.err = t.exec("SAVEPOINT step"); j.err == nil {
+			j.err = j.step(t)
+		}
+		if j.err != nil {
+			if err := t.exec("ROLLBACK TO step"); err != nil {
+				return t.rollback(fmt.Errorf("undo: %w (after %w)", err, j.err))
+			}
+		}
+		if err := t.exec("RELEASE step"); err != nil {
+			return t.rollback(fmt.Errorf("release savepoint: %w", err))
+		}
+	}
+	if err := t.exec("COMMIT"); err != nil {
+		return t.rollback(fmt.Errorf("commit: %w", err))
+	}
+	return nil
+}
+
+// close waits until the queue is empty. Nobody may be in do any more.
+func (w *writer) close() error {
+	close(w.queue)
+	<-w.ended
+	return w.closeConnection()
+}
+
+func (w *writer) closeConnection() error {
+	if err := errors.Join(w.conn.Close(), w.db.Close()); err != nil {
+		return fmt.Errorf("close database: %w", err)
+	}
+	return nil
+}
+
+// tx is the writer's connection within a transaction. It is not bound to a caller's context: what was
+// begun is ended.
+type tx struct{ conn *sql.Conn }
+
+func (t tx) exec(query string, args ...any) error {
+	_, err := t.conn.ExecContext(context.Background(), query, args...)
+	return err
+}
+
+// affect is exec that tells the number of rows.
+func (t tx) affect(query string, args ...any) (int64, error) {
+	res, err := t.conn.ExecContext(context.Background(), query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+func (t tx) row(query string, args ...any) *sql.Row {
+	return t.conn.QueryRowContext(context.Background(), query, args...)
+}
+
+// rollback ends the transaction, which SQLite may have ended by itself, and returns the reason.
+func (t tx) rollback(reason error) error {
+	var inside bool
+	err := t.conn.Raw(func(c any) error {
+		inside = !c.(*sqlite3.SQLiteConn).AutoCommit()
+		return nil
+	})
+	if err == nil && inside {
+		err = t.exec("ROLLBACK")
+	}
+	if err != nil {
+		return fmt.Errorf("%w; then rollback: %w", reason, err)
+	}
+	return reason
+}

@@ -1,0 +1,249 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"cowrite/crdt"
+	"cowrite/doc"
+)
+
+var documentPromises = []promise{
+	{"a new document is found by id and slug", newDocumentIsFound},
+	{"create refuses a known id and a known slug", createRefuses},
+	{"a refused create leaves nothing", refusedCreateLeavesNothing},
+	{"documents without a slug do not collide", withoutSlug},
+	{"title and slug change with an append", titleAndSlugChange},
+	{"a former slug leads on and is never reused", formerSlug},
+	{"a tombstone is found, not listed, and takes appends", tombstone},
+	{"list gives the newest first, in pages", listPages},
+	{"names are bytes, told apart by case", namesAreBytes},
+	{"instants keep their milliseconds, in UTC", instants},
+}
+
+func newDocumentIsFound(t *testing.T, s doc.Store) {
+	m := newDocument("plan")
+	m.LastSeq, m.Number, m.ChangedAt, m.DeletedAt = 77, 88, day.Add(-time.Hour), day // not the caller's to set
+	events := create(t, s, m, posted(2)...)
+	if len(events) != 2 || events[1].Seq != 2 {
+		t.Fatalf("create returned %d events", len(events))
+	}
+	want := doc.Meta{ID: m.ID, Slug: "plan", Title: m.Title, CreatedAt: m.CreatedAt, CreatedBy: "ada",
+		ChangedAt: events[1].At, LastSeq: 2, Number: 1}
+	if got := metaOf(t, s, m.ID); got != want {
+		t.Errorf("by id:\n got %+v\nwant %+v", got, want)
+	}
+	if got := must[doc.Meta](t)(s.FindSlug(t.Context(), "plan")); got != want {
+		t.Errorf("by slug:\n got %+v\nwant %+v", got, want)
+	}
+
+	_, err := s.Document(t.Context(), crdt.DocumentID(uuid.New()))
+	wantError(t, err, doc.ErrNotFound)
+	_, err = s.FindSlug(t.Context(), "plans")
+	wantError(t, err, doc.ErrNotFound)
+
+	quiet := newDocument("quiet")
+	create(t, s, quiet)
+	if got := metaOf(t, s, quiet.ID); got.LastSeq != 0 || !got.ChangedAt.Equal(quiet.CreatedAt) || got.Number != 2 {
+		t.Errorf("a document without events: %+v", got)
+	}
+}
+
+func createRefuses(t *testing.T, s doc.Store) {
+	m := newDocument("plan")
+	create(t, s, m)
+	sameID := newDocument("other")
+	sameID.ID = m.ID
+	_, err := s.Create(t.Context(), sameID, doc.Append{})
+	wantError(t, err, doc.ErrConflict)
+	_, err = s.Create(t.Context(), newDocument("plan"), doc.Append{})
+	wantError(t, err, doc.ErrSlugTaken)
+}
+
+func refusedCreateLeavesNothing(t *testing.T, s doc.Store) {
+	create(t, s, newDocument("plan"))
+	refused := newDocument("plan")
+	_, err := s.Create(t.Context(), refused, doc.Append{Events: posted(1), Changes: []doc.ChangeRow{newChange("a")}})
+	wantError(t, err, doc.ErrSlugTaken)
+	_, err = s.Document(t.Context(), refused.ID)
+	wantError(t, err, doc.ErrNotFound)
+	refused.Slug = "free"
+	create(t, s, refused, posted(1)...)
+	if got := allChanges(t, s, refused.ID); len(got) != 0 {
+		t.Errorf("%d changes are left of the refused create", len(got))
+	}
+}
+
+func withoutSlug(t *testing.T, s doc.Store) {
+	a, b := newDocument(""), newDocument("")
+	create(t, s, a)
+	create(t, s, b)
+	if got := metaOf(t, s, b.ID); got.Slug != "" || got.Number != 2 {
+		t.Errorf("got %+v", got)
+	}
+	_, err := s.FindSlug(t.Context(), "")
+	wantError(t, err, doc.ErrNotFound)
+
+	must[[]doc.Event](t)(s.Append(t.Context(), b.ID, doc.Append{Expect: doc.AnySeq, Slug: "named"}))
+	if got := must[doc.Meta](t)(s.FindSlug(t.Context(), "named")); got.ID != b.ID {
+		t.Errorf("the slug leads to %s", got.ID)
+	}
+}
+
+func titleAndSlugChange(t *testing.T, s doc.Store) {
+	m := newDocument("plan")
+	create(t, s, m)
+	title, none := "A better plan", ""
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Title: &title, Slug: "better"}))
+	if got := metaOf(t, s, m.ID); got.Title != title || got.Slug != "better" {
+		t.Errorf("after the change: %+v", got)
+	}
+	appendEvents(t, s, m.ID, posted(1)...)
+	if got := metaOf(t, s, m.ID); got.Title != title || got.Slug != "better" {
+		t.Errorf("after an append that says nothing of them: %+v", got)
+	}
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Title: &none}))
+	if got := metaOf(t, s, m.ID); got.Title != "" {
+		t.Errorf("an empty title is kept as %q", got.Title)
+	}
+}
+
+func formerSlug(t *testing.T, s doc.Store) {
+	m, other := newDocument("first"), newDocument("other")
+	create(t, s, m)
+	create(t, s, other)
+	rename := func(id crdt.DocumentID, slug doc.Slug) error {
+		_, err := s.Append(t.Context(), id, doc.Append{Expect: doc.AnySeq, Slug: slug, Events: posted(1)})
+		return err
+	}
+	for _, slug := range []doc.Slug{"second", "third"} {
+		if err := rename(m.ID, slug); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, slug := range []doc.Slug{"first", "second", "third"} {
+		got := must[doc.Meta](t)(s.FindSlug(t.Context(), slug))
+		if got.ID != m.ID || got.Slug != "third" {
+			t.Errorf("%q leads to %+v", slug, got)
+		}
+		_, err := s.Create(t.Context(), newDocument(slug), doc.Append{})
+		wantError(t, err, doc.ErrSlugTaken)
+		wantError(t, rename(other.ID, slug), doc.ErrSlugTaken)
+	}
+	if got := metaOf(t, s, other.ID); got.Slug != "other" || got.LastSeq != 0 {
+		t.Errorf("refused renames left %+v", got)
+	}
+	for _, own := range []doc.Slug{"third", "first"} {
+		if err := rename(m.ID, own); err != nil {
+			t.Errorf("a document's own slug %q, present or former: %v", own, err)
+		}
+	}
+	if got := must[doc.Meta](t)(s.FindSlug(t.Context(), "second")); got.Slug != "first" {
+		t.Errorf("after going back: %+v", got)
+	}
+}
+
+func tombstone(t *testing.T, s doc.Store) {
+	m := newDocument("plan")
+	create(t, s, m)
+	create(t, s, newDocument("other"))
+	gone := newEvent(doc.DocumentDeleted, "")
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: []doc.NewEvent{gone}, Deleted: true}))
+
+	bySlug := must[doc.Meta](t)(s.FindSlug(t.Context(), "plan"))
+	if bySlug != metaOf(t, s, m.ID) || !bySlug.DeletedAt.Equal(gone.At) {
+		t.Errorf("the tombstone is %+v", bySlug)
+	}
+	if list := must[[]doc.Meta](t)(s.List(t.Context(), 0, many)); len(list) != 1 || list[0].Slug != "other" {
+		t.Errorf("listed: %+v", list)
+	}
+	_, err := s.Create(t.Context(), newDocument("plan"), doc.Append{})
+	wantError(t, err, doc.ErrSlugTaken)
+
+	late := newEvent(doc.SectionLeaseEnded, "")
+	late.At = gone.At.Add(time.Hour)
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: []doc.NewEvent{late}, Deleted: true}))
+	if got := metaOf(t, s, m.ID); got.LastSeq != 2 || !got.DeletedAt.Equal(gone.At) {
+		t.Errorf("after a late event: %+v", got)
+	}
+	verifyChain(t, allEvents(t, s, m.ID))
+}
+
+func listPages(t *testing.T, s doc.Store) {
+	if list := must[[]doc.Meta](t)(s.List(t.Context(), 0, many)); len(list) != 0 {
+		t.Errorf("an empty store lists %d", len(list))
+	}
+	var want []crdt.DocumentID
+	for i := range 7 {
+		m := newDocument("")
+		create(t, s, m)
+		if i == 3 {
+			must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Deleted: true}))
+			continue
+		}
+		want = append(want, m.ID)
+	}
+	slices.Reverse(want)
+	for _, size := range []int{1, 2, 3, 6, 100} {
+		var got []crdt.DocumentID
+		for before := int64(0); ; {
+			page := must[[]doc.Meta](t)(s.List(t.Context(), before, size))
+			if len(page) > size {
+				t.Fatalf("a page of %d has %d", size, len(page))
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, m := range page {
+				got = append(got, m.ID)
+			}
+			before = page[len(page)-1].Number
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in pages of %d: %v, want %v", size, got, want)
+		}
+	}
+	if list := must[[]doc.Meta](t)(s.List(t.Context(), 0, 0)); len(list) != 0 {
+		t.Errorf("a page of none has %d", len(list))
+	}
+}
+
+func namesAreBytes(t *testing.T, s doc.Store) {
+	for _, slug := range []doc.Slug{"a", "A", "a ", "ä", "a\u0308", "%", "_", "'", "\xff", "a\x00b"} {
+		m := newDocument(slug)
+		m.Title = "<" + string(slug) + ">"
+		create(t, s, m)
+		got := must[doc.Meta](t)(s.FindSlug(t.Context(), slug))
+		if got.ID != m.ID || got.Slug != slug || got.Title != m.Title {
+			t.Errorf("%q leads to %+v", slug, got)
+		}
+	}
+}
+
+func instants(t *testing.T, s doc.Store) {
+	zone := time.FixedZone("east", 5*3600+1800)
+	at := time.Date(2031, 12, 31, 23, 59, 59, 123_999_999, zone)
+	want := time.Date(2031, 12, 31, 18, 29, 59, 123e6, time.UTC)
+	m := newDocument("plan")
+	m.CreatedAt = at
+	e := newEvent(doc.MessagePosted, "")
+	e.At = at
+	c := newChange("a")
+	c.At = at
+	returned := must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Events: []doc.NewEvent{e}, Changes: []doc.ChangeRow{c}}))
+	meta := metaOf(t, s, m.ID)
+	for name, got := range map[string]time.Time{
+		"returned event":    returned[0].At,
+		"event":             allEvents(t, s, m.ID)[0].At,
+		"change":            allChanges(t, s, m.ID)[0].At,
+		"document, created": meta.CreatedAt,
+		"document, changed": meta.ChangedAt,
+	} {
+		if got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}

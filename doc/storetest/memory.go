@@ -1,0 +1,406 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"cowrite/crdt"
+	"cowrite/doc"
+	"cowrite/lease"
+)
+
+// Memory is a store in memory: slow, obvious, and forgotten at Close. Tests may use it where a disk has no say.
+type Memory struct {
+	mu        sync.Mutex
+	closed    bool
+	documents []*memoryDocument
+	slugs     map[doc.Slug]*memoryDocument
+	watchers  map[crdt.DocumentID][]chan struct{}
+	fence     lease.Fence
+	records   map[lease.Resource]lease.Record
+	agents    map[lease.Agent]lease.AgentRecord
+	keys      []doc.Key
+	version   int64
+}
+
+type memoryDocument struct {
+	meta    doc.Meta
+	changes []doc.ChangeRow
+	events  []doc.Event
+}
+
+var _ doc.Store = (*Memory)(nil)
+
+// NewMemory makes an empty store.
+func NewMemory() *Memory {
+	return &Memory{
+		slugs:    make(map[doc.Slug]*memoryDocument),
+		watchers: make(map[crdt.DocumentID][]chan struct{}),
+		records:  make(map[lease.Resource]lease.Record),
+		agents:   make(map[lease.Agent]lease.AgentRecord),
+	}
+}
+
+// enter begins a call and returns what ends it.
+func (s *Memory) enter(ctx context.Context) (leave func(), err error) {
+	s.mu.Lock()
+	err = ctx.Err()
+	if s.closed {
+		err = errors.New("the store is closed")
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	return s.mu.Unlock, nil
+}
+
+func (s *Memory) find(id crdt.DocumentID) (*memoryDocument, error) {
+	i := slices.IndexFunc(s.documents, func(d *memoryDocument) bool { return d.meta.ID == id })
+	if i < 0 {
+		return nil, doc.ErrNotFound
+	}
+	return s.documents[i], nil
+}
+
+// mayTake says whether a slug may lead to d, nil being a new document.
+func (s *Memory) mayTake(slug doc.Slug, d *memoryDocument) error {
+	if owner, ok := s.slugs[slug]; ok && owner != d {
+		return fmt.Errorf("slug %q: %w", slug, doc.ErrSlugTaken)
+	}
+	return nil
+}
+
+func millis(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }
+
+// Create makes a document.
+func (s *Memory) Create(ctx context.Context, m doc.Meta, first doc.Append) ([]doc.Event, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if _, err := s.find(m.ID); err == nil {
+		return nil, doc.ErrConflict
+	}
+	for _, slug := range []doc.Slug{m.Slug, first.Slug} {
+		if err := s.mayTake(slug, nil); err != nil {
+			return nil, err
+		}
+	}
+	m.CreatedAt = millis(m.CreatedAt)
+	m.ChangedAt, m.DeletedAt, m.LastSeq, m.Number = m.CreatedAt, time.Time{}, 0, int64(len(s.documents)+1)
+	d := &memoryDocument{meta: m}
+	s.documents = append(s.documents, d)
+	if m.Slug != "" {
+		s.slugs[m.Slug] = d
+	}
+	first.Expect = doc.AnySeq
+	return s.add(d, first)
+}
+
+// Append adds to a document.
+func (s *Memory) Append(ctx context.Context, id crdt.DocumentID, a doc.Append) ([]doc.Event, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	d, err := s.find(id)
+	if err != nil {
+		return nil, err
+	}
+	return s.add(d, a)
+}
+
+func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
+	if a.Expect != doc.AnySeq && a.Expect != d.meta.LastSeq {
+		return nil, doc.ErrConflict
+	}
+	if err := s.mayTake(a.Slug, d); err != nil {
+		return nil, err
+	}
+	if a.Slug != "" {
+		s.slugs[a.Slug] = d
+		d.meta.Slug = a.Slug
+	}
+	if a.Title != nil {
+		d.meta.Title = *a.Title
+	}
+	for _, c := range clone(a.Changes) {
+		if slices.ContainsFunc(d.changes, func(known doc.ChangeRow) bool { return known.Hash == c.Hash }) {
+			continue
+		}
+		c.Number, c.At = int64(len(d.changes)+1), millis(c.At)
+		d.changes = append(d.changes, c)
+	}
+	for i := range d.changes {
+		d.changes[i].Logged = d.changes[i].Logged || slices.Contains(a.Logged, d.changes[i].Hash)
+	}
+	var added []doc.Event
+	for _, n := range a.Events {
+		var previous doc.EventHash
+		if len(d.events) > 0 {
+			previous = d.events[len(d.events)-1].Hash
+		}
+		n.At, n.Payload = millis(n.At), bytes.Clone(n.Payload)
+		e := doc.Chain(previous, d.meta.LastSeq+1, n)
+		d.meta.LastSeq, d.meta.ChangedAt = e.Seq, e.At
+		d.events = append(d.events, e)
+		added = append(added, e)
+	}
+	if a.Deleted && d.meta.DeletedAt.IsZero() {
+		d.meta.DeletedAt = d.meta.ChangedAt
+	}
+	if len(added) > 0 {
+		for _, c := range s.watchers[d.meta.ID] {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return cloneEvents(added), nil
+}
+
+func cloneEvents(events []doc.Event) []doc.Event {
+	out := slices.Clone(events)
+	for i := range out {
+		out[i].Payload = bytes.Clone(out[i].Payload)
+	}
+	return out
+}
+
+// Document finds a document by its id.
+func (s *Memory) Document(ctx context.Context, id crdt.DocumentID) (doc.Meta, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return doc.Meta{}, err
+	}
+	defer leave()
+	d, err := s.find(id)
+	if err != nil {
+		return doc.Meta{}, err
+	}
+	return d.meta, nil
+}
+
+// FindSlug finds a document by its present or a former slug.
+func (s *Memory) FindSlug(ctx context.Context, slug doc.Slug) (doc.Meta, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return doc.Meta{}, err
+	}
+	defer leave()
+	d, ok := s.slugs[slug]
+	if !ok {
+		return doc.Meta{}, doc.ErrNotFound
+	}
+	return d.meta, nil
+}
+
+// List gives living documents, the newest first.
+func (s *Memory) List(ctx context.Context, before int64, limit int) ([]doc.Meta, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var list []doc.Meta
+	for _, d := range slices.Backward(s.documents) {
+		if len(list) < limit && d.meta.DeletedAt.IsZero() && (before == 0 || d.meta.Number < before) {
+			list = append(list, d.meta)
+		}
+	}
+	return list, nil
+}
+
+// page is the part of a list behind its first after elements, at most limit.
+func page[T any](list []T, after int64, limit int) []T {
+	list = list[min(max(after, 0), int64(len(list))):]
+	return list[:min(max(limit, 0), len(list))]
+}
+
+// Changes gives the document's changes behind a number.
+func (s *Memory) Changes(ctx context.Context, id crdt.DocumentID, after int64, limit int) ([]doc.ChangeRow, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	d, err := s.find(id)
+	if err != nil {
+		return nil, err
+	}
+	return clone(page(d.changes, after, limit)), nil
+}
+
+// Events gives the document's events behind a seq.
+func (s *Memory) Events(ctx context.Context, id crdt.DocumentID, since doc.Seq, limit int) ([]doc.Event, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	d, err := s.find(id)
+	if err != nil {
+		return nil, err
+	}
+	return cloneEvents(page(d.events, int64(since), limit)), nil
+}
+
+// Watch gives a channel that receives whenever events were appended to the document.
+func (s *Memory) Watch(id crdt.DocumentID) (wake <-chan struct{}, stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := make(chan struct{}, 1)
+	s.watchers[id] = append(s.watchers[id], c)
+	return c, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watchers[id] = slices.DeleteFunc(s.watchers[id], func(other chan struct{}) bool { return other == c })
+	}
+}
+
+// LoadLeases returns the lease state as last saved.
+func (s *Memory) LoadLeases(ctx context.Context) (lease.State, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return lease.State{}, err
+	}
+	defer leave()
+	state := lease.State{Fence: s.fence, Agents: slices.Collect(maps.Values(s.agents))}
+	for _, r := range s.records {
+		state.Records = append(state.Records, cloneRecord(r))
+	}
+	return state, nil
+}
+
+func cloneRecord(r lease.Record) lease.Record {
+	r.Leases, r.Queue = slices.Clone(r.Leases), slices.Clone(r.Queue)
+	for i := range r.Leases {
+		l := &r.Leases[i]
+		l.AcquiredAt, l.ExpiresAt = l.AcquiredAt.UTC(), l.ExpiresAt.UTC()
+	}
+	return r
+}
+
+// SaveLeases saves what commits changed and appends their events.
+func (s *Memory) SaveLeases(ctx context.Context, commits []doc.LeaseCommit) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	for _, c := range commits {
+		s.fence = max(s.fence, c.Fence)
+		s.records[c.Record.Resource] = cloneRecord(c.Record)
+		if len(c.Record.Leases) == 0 && len(c.Record.Queue) == 0 {
+			delete(s.records, c.Record.Resource)
+		}
+		for _, a := range c.Agents {
+			s.agents[a.Agent] = a
+		}
+		if d, err := s.find(c.Document); err == nil {
+			if _, err := s.add(d, doc.Append{Expect: doc.AnySeq, Events: c.Events}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// AddKey adds a key.
+func (s *Memory) AddKey(ctx context.Context, k doc.Key) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if slices.ContainsFunc(s.keys, func(known doc.Key) bool { return known.ID == k.ID || known.Digest == k.Digest }) {
+		return doc.ErrConflict
+	}
+	for _, t := range []*time.Time{&k.CreatedAt, &k.ExpiresAt, &k.RevokedAt} {
+		if !t.IsZero() {
+			*t = millis(*t)
+		}
+	}
+	s.keys = append(s.keys, k)
+	s.version++
+	return nil
+}
+
+// key finds a key.
+func (s *Memory) key(ctx context.Context, is func(doc.Key) bool) (doc.Key, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return doc.Key{}, err
+	}
+	defer leave()
+	if i := slices.IndexFunc(s.keys, is); i >= 0 {
+		return s.keys[i], nil
+	}
+	return doc.Key{}, doc.ErrNotFound
+}
+
+// Key finds a key by its digest.
+func (s *Memory) Key(ctx context.Context, d doc.KeyDigest) (doc.Key, error) {
+	return s.key(ctx, func(k doc.Key) bool { return k.Digest == d })
+}
+
+// KeyByID finds a key by its id.
+func (s *Memory) KeyByID(ctx context.Context, id doc.KeyID) (doc.Key, error) {
+	return s.key(ctx, func(k doc.Key) bool { return k.ID == id })
+}
+
+// Keys lists all keys, oldest first.
+func (s *Memory) Keys(ctx context.Context) ([]doc.Key, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return slices.SortedStableFunc(slices.Values(s.keys), func(a, b doc.Key) int { return a.CreatedAt.Compare(b.CreatedAt) }), nil
+}
+
+// RevokeKey ends a key, unless it ended earlier.
+func (s *Memory) RevokeKey(ctx context.Context, id doc.KeyID, at time.Time) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	i := slices.IndexFunc(s.keys, func(k doc.Key) bool { return k.ID == id })
+	if i < 0 {
+		return doc.ErrNotFound
+	}
+	if k := &s.keys[i]; k.RevokedAt.IsZero() || at.Before(k.RevokedAt) {
+		k.RevokedAt = millis(at)
+		s.version++
+	}
+	return nil
+}
+
+// KeysVersion counts the changes of the keys.
+func (s *Memory) KeysVersion(ctx context.Context) (int64, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	return s.version, nil
+}
+
+// Close forgets everything.
+func (s *Memory) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}

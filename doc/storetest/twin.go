@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"cowrite/crdt"
+	"cowrite/doc"
+	"cowrite/lease"
+)
+
+// likeTwin makes the same random calls on the backend and on a Memory: every answer and every refusal must be the same.
+func likeTwin(t *testing.T, open func(t *testing.T) doc.Store) {
+	rapid.Check(t, func(r *rapid.T) {
+		s, twin := open(t), NewMemory()
+		defer closeStore(t, s)
+		for range rapid.IntRange(1, 30).Draw(r, "calls") {
+			name, call := drawCall(r)
+			got, want := answer(call(t.Context(), s)), answer(call(t.Context(), twin))
+			if got != want {
+				r.Fatalf("%s:\n got %s\nwant %s", name, got, want)
+			}
+		}
+	})
+}
+
+// call is one call with its arguments.
+type call func(ctx context.Context, s doc.Store) (any, error)
+
+// answer is what a call came to, in words that can be compared.
+func answer(v any, err error) string {
+	for _, refusal := range []error{doc.ErrNotFound, doc.ErrSlugTaken, doc.ErrConflict} {
+		if errors.Is(err, refusal) {
+			return refusal.Error()
+		}
+	}
+	if err != nil {
+		return "failed: " + err.Error()
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "failed: " + err.Error()
+	}
+	if s := string(data); s != "null" {
+		return s
+	}
+	return "[]"
+}
+
+// Few names, so that calls meet.
+var (
+	drawID       = rapid.Map(rapid.IntRange(1, 3), func(n int) crdt.DocumentID { return crdt.DocumentID{15: byte(n)} })
+	drawSlug     = rapid.SampledFrom([]doc.Slug{"", "a", "b", "c", "d"})
+	drawAgent    = rapid.SampledFrom([]doc.Agent{"ada", "bob"})
+	drawKeyID    = rapid.SampledFrom([]doc.KeyID{"k1", "k2", "k3"})
+	drawHash     = rapid.Map(rapid.IntRange(1, 5), func(n int) crdt.Hash { return crdt.Hash{byte(n)} })
+	drawTime     = rapid.Map(rapid.Int64Range(0, 1e12), func(ns int64) time.Time { return day.Add(time.Duration(ns)) })
+	drawResource = rapid.SampledFrom([]lease.Resource{"lock:a", "lock:b", "odd:\xfe"})
+)
+
+var drawEvent = rapid.Custom(func(r *rapid.T) doc.NewEvent {
+	text, err := json.Marshal(map[string]string{"text": rapid.String().Draw(r, "text")})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return doc.NewEvent{ID: doc.EventID(uuid.New()), Type: doc.MessagePosted, Actor: drawAgent.Draw(r, "actor"), Payload: text, At: drawTime.Draw(r, "at")}
+})
+
+var drawChange = rapid.Custom(func(r *rapid.T) doc.ChangeRow {
+	return doc.ChangeRow{Hash: drawHash.Draw(r, "hash"), Author: drawAgent.Draw(r, "author"), Logged: rapid.Bool().Draw(r, "logged"),
+		Sections: []doc.SectionID{doc.SectionID(rapid.StringN(0, 3, -1).Draw(r, "section"))}, At: drawTime.Draw(r, "at"),
+		Raw: rapid.SliceOfN(rapid.Byte(), 1, 300).Draw(r, "raw")}
+})
+
+var drawAppend = rapid.Custom(func(r *rapid.T) doc.Append {
+	a := doc.Append{
+		Expect:  doc.Seq(rapid.SampledFrom([]int{-1, -1, -1, 0, 1, 2, 3}).Draw(r, "expect")),
+		Changes: rapid.SliceOfN(drawChange, 0, 3).Draw(r, "changes"),
+		Events:  rapid.SliceOfN(drawEvent, 0, 3).Draw(r, "events"),
+		Logged:  rapid.SliceOfN(drawHash, 0, 2).Draw(r, "logged"),
+		Slug:    drawSlug.Draw(r, "slug"),
+		Deleted: rapid.IntRange(0, 9).Draw(r, "deleted") == 0,
+	}
+	if rapid.Bool().Draw(r, "retitle") {
+		title := rapid.String().Draw(r, "title")
+		a.Title = &title
+	}
+	return a
+})
+
+var drawCommit = rapid.Custom(func(r *rapid.T) doc.LeaseCommit {
+	resource := drawResource.Draw(r, "resource")
+	c := doc.LeaseCommit{Document: drawID.Draw(r, "document"), Events: rapid.SliceOfN(drawEvent, 0, 2).Draw(r, "events")}
+	c.Fence = lease.Fence(rapid.IntRange(0, 100).Draw(r, "fence"))
+	c.Record.Resource = resource
+	for range rapid.IntRange(0, 2).Draw(r, "leases") {
+		c.Record.Leases = append(c.Record.Leases, newLease(resource, drawAgent.Draw(r, "holder"), c.Fence, drawTime.Draw(r, "end")))
+	}
+	for range rapid.IntRange(0, 2).Draw(r, "queue") {
+		c.Record.Queue = append(c.Record.Queue, newWaiter(resource, drawAgent.Draw(r, "waiter")))
+	}
+	c.Agents = []lease.AgentRecord{{Agent: drawAgent.Draw(r, "agent"), Trust: lease.TrustHalves(rapid.IntRange(0, 200).Draw(r, "trust"))}}
+	return c
+})
+
+func drawCall(r *rapid.T) (name string, c call) {
+	id, slug, keyID := drawID.Draw(r, "id"), drawSlug.Draw(r, "slug"), drawKeyID.Draw(r, "key id")
+	limit := rapid.IntRange(0, 5).Draw(r, "limit")
+	after := rapid.Int64Range(0, 5).Draw(r, "after")
+	at := drawTime.Draw(r, "at")
+	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Changes", "Events",
+		"SaveLeases", "LoadLeases", "AddKey", "Key", "KeyByID", "Keys", "RevokeKey"}).Draw(r, "call"); name {
+	case "Create":
+		m := doc.Meta{ID: id, Slug: slug, Title: rapid.String().Draw(r, "title"), CreatedAt: at, CreatedBy: drawAgent.Draw(r, "by")}
+		first := drawAppend.Draw(r, "first")
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Create(ctx, m, first) }
+	case "Append":
+		a := drawAppend.Draw(r, "append")
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Append(ctx, id, a) }
+	case "Document":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Document(ctx, id) }
+	case "FindSlug":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.FindSlug(ctx, slug) }
+	case "List":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.List(ctx, after, limit) }
+	case "Changes":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Changes(ctx, id, after, limit) }
+	case "Events":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Events(ctx, id, doc.Seq(after), limit) }
+	case "SaveLeases":
+		commits := rapid.SliceOfN(drawCommit, 0, 3).Draw(r, "commits")
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.SaveLeases(ctx, commits) }
+	case "LoadLeases":
+		return name, func(ctx context.Context, s doc.Store) (any, error) {
+			state, err := s.LoadLeases(ctx)
+			slices.SortFunc(state.Records, func(a, b lease.Record) int { return strings.Compare(string(a.Resource), string(b.Resource)) })
+			slices.SortFunc(state.Agents, func(a, b lease.AgentRecord) int { return strings.Compare(string(a.Agent), string(b.Agent)) })
+			return fmt.Sprintf("%+v", state), err
+		}
+	case "AddKey":
+		k := newKey(keyID)
+		k.CreatedAt = at
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.AddKey(ctx, k) }
+	case "Key":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Key(ctx, newKey(keyID).Digest) }
+	case "KeyByID":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.KeyByID(ctx, keyID) }
+	case "Keys":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Keys(ctx) }
+	default:
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.RevokeKey(ctx, keyID, at) }
+	}
+}
