@@ -205,10 +205,11 @@ func (d *doing) resume() {
 		for i := range r.queue {
 			p := &r.queue[i]
 			p.Until = d.now.Add(p.Place)
+			d.touch(r)
 			if !p.Reserved.IsZero() {
 				p.Reserved = d.now.Add(p.Keep)
+				d.note(r, Event{Kind: Reserved, Actor: System, Waiter: p.Waiter})
 			}
-			d.touch(r)
 		}
 		d.promote(r)
 	}
