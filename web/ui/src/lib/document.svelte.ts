@@ -1,0 +1,227 @@
+// One open document: its first text comes over REST, then a replica takes over; the event log and the leases
+// run beside it.
+
+import { ApiError, api, messageOf } from "./api"
+import { EventSubscription, type LinkState } from "./events"
+import { LeaseBoard } from "./leases.svelte"
+import { EventLog } from "./log.svelte"
+import type { Replica } from "./replica"
+import { compareSections, titleOf, type DocumentContent, type SectionContent } from "./sections"
+import { session } from "./session.svelte"
+import { refOf, type Agent, type Document, type DocumentRef, type LogEvent, type SectionId, type Version, type Written } from "./wire"
+
+export interface Edit {
+  author: Agent
+  at: Date
+}
+
+/** One section on the page. The object stays the same while the section lives, so that only what changes is drawn again. */
+export class SectionModel {
+  readonly id: SectionId
+  text = $state("")
+  position = $state("")
+  /** Counts how often the section came to another place, or newly into the document, under the reader's eyes. */
+  arrivals = $state(0)
+  lastEdit = $state.raw<Edit>()
+  #title = $derived(titleOf(this))
+
+  constructor(content: SectionContent, arrived: boolean) {
+    this.id = content.id
+    this.text = content.text
+    this.position = content.position
+    this.arrivals = arrived ? 1 : 0
+  }
+
+  get name(): string {
+    return this.#title.name
+  }
+
+  /** Of the heading; 0 without one. */
+  get level(): number {
+    return this.#title.level
+  }
+}
+
+/** "loading": its WebAssembly is on the way. "failed": it cannot be had, and REST goes on serving the text. */
+type ReplicaState = LinkState | "loading" | "failed"
+
+const writes = new Set(["section.edited", "section.restored", "section.lease_overridden"])
+
+export class DocumentModel {
+  title = $state("")
+  sections = $state.raw<SectionModel[]>([])
+  /** Says why the document cannot be shown (any longer). */
+  gone = $state("")
+  readonly log: EventLog
+  readonly leases: LeaseBoard
+  #eventLink = $state<LinkState>("connecting")
+  #replicaLink = $state<ReplicaState>("loading")
+  #replica: Replica | undefined
+  #subscription: EventSubscription | undefined
+  #byId = new Map<SectionId, SectionModel>()
+  #rereading = false
+  #closed = false
+
+  private constructor(
+    readonly ref: DocumentRef,
+    readonly document: Document,
+  ) {
+    this.log = new EventLog(ref)
+    this.leases = new LeaseBoard(ref)
+    this.#show(contentOf(document), false)
+  }
+
+  /** Reads the document; what is live about it begins with connect. Throws ApiError. */
+  static async open(ref: DocumentRef): Promise<DocumentModel> {
+    const document = await api.document(ref)
+    return new DocumentModel(refOf(document), document)
+  }
+
+  get me(): Document["me"] {
+    return this.document.me
+  }
+
+  get link(): LinkState {
+    if (this.#eventLink === "down" || this.#replicaLink === "down") return "down"
+    if (this.#eventLink === "open" && (this.#replicaLink === "open" || this.#replicaLink === "failed")) return "open"
+    return "connecting"
+  }
+
+  section(id: SectionId): SectionModel | undefined {
+    return this.#byId.get(id)
+  }
+
+  nameOf = (id: SectionId): string => this.#byId.get(id)?.name ?? id
+
+  async connect(): Promise<void> {
+    const followed = this.#followLog()
+    const leased = this.leases.refresh()
+    await Promise.all([followed, leased, this.#openReplica()])
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#subscription?.close()
+    this.#replica?.close()
+    this.leases.close()
+  }
+
+  /** Saves a section's text as typed on the version that the editor began with. */
+  async write(id: SectionId, text: string, base: Version): Promise<Written> {
+    const written = await api.writeSection(this.ref, id, text, base)
+    if (!this.#replicaRules) await this.#reread()
+    return written
+  }
+
+  async add(text: string): Promise<Written> {
+    const written = await api.addSection(this.ref, text)
+    if (!this.#replicaRules) await this.#reread()
+    return written
+  }
+
+  get #replicaRules(): boolean {
+    return this.#replicaLink === "open"
+  }
+
+  async #followLog(): Promise<void> {
+    const last = Number(this.document.lastSeq)
+    // A page of the log that cannot be read leaves the log empty, and the stream then begins where the text was read.
+    const since = await this.log.open(last).catch(() => last)
+    if (this.#closed) return
+    for (const event of this.log.events) this.#noteEdit(event)
+    this.#subscription = new EventSubscription(this.ref, since, {
+      event: (event) => this.#take(event),
+      link: (state) => this.#eventsAre(state),
+      refused: (status) => this.#refused(status),
+    })
+  }
+
+  async #openReplica(): Promise<void> {
+    try {
+      const { Replica } = await import("./replica")
+      const replica = await Replica.open(this.document.url, {
+        content: (content) => {
+          this.#replicaLink = "open"
+          this.#show(content, true)
+        },
+        link: (state) => this.#replicaIs(state),
+      })
+      if (this.#closed) return replica.close()
+      this.#replica = replica
+    } catch (error) {
+      console.warn("The replica cannot be had; the text is read over REST:", messageOf(error))
+      this.#replicaLink = "failed"
+    }
+  }
+
+  #replicaIs(state: LinkState): void {
+    // Until its first content is there an open socket tells nothing new.
+    if (state === "down" || this.#replicaLink === "down") this.#replicaLink = state
+  }
+
+  #eventsAre(state: LinkState): void {
+    const returned = state === "open" && this.#eventLink === "down"
+    if (state === "down" && this.#eventLink === "open") this.#replica?.reconnect()
+    this.#eventLink = state
+    if (!returned) return
+    void this.leases.refresh()
+    if (!this.#replicaRules) void this.#reread()
+  }
+
+  #refused(status: number): void {
+    if (status === 401) session.expire()
+    this.gone = status === 410 ? "This document was deleted." : "This document can no longer be read with your key."
+    this.close()
+  }
+
+  #take(event: LogEvent): void {
+    this.log.add(event)
+    this.#noteEdit(event)
+    if (event.event_type.startsWith("section.lease")) void this.leases.refresh()
+    else if (!this.#replicaRules) void this.#reread()
+    if (event.event_type === "document.deleted") this.#refused(410)
+  }
+
+  #noteEdit(event: LogEvent): void {
+    const id = event.payload["sectionId"]
+    if (!writes.has(event.event_type) || typeof id !== "string") return
+    const section = this.#byId.get(id as SectionId)
+    if (section) section.lastEdit = { author: event.actor_id, at: new Date(event.created_at) }
+  }
+
+  /** Reads the text over REST, where no replica does. At most one reading is under way. */
+  async #reread(): Promise<void> {
+    if (this.#rereading) return
+    this.#rereading = true
+    try {
+      const document = await api.document(this.ref)
+      if (!this.#replicaRules) this.#show(contentOf(document), true)
+    } catch (error) {
+      if (error instanceof ApiError && (error.status === 410 || error.signedOut)) this.#refused(error.status)
+    } finally {
+      this.#rereading = false
+    }
+  }
+
+  #show(content: DocumentContent, live: boolean): void {
+    if (this.#closed) return
+    this.title = content.title
+    const sections = content.sections.map((now) => {
+      const section = this.#byId.get(now.id)
+      if (!section) return new SectionModel(now, live)
+      section.text = now.text
+      if (section.position !== now.position) {
+        section.position = now.position
+        section.arrivals++
+      }
+      return section
+    })
+    if (sections.length === this.sections.length && sections.every((section, i) => section === this.sections[i])) return
+    this.#byId = new Map(sections.map((section) => [section.id, section]))
+    this.sections = sections
+  }
+}
+
+function contentOf(document: Document): DocumentContent {
+  return { title: document.title, sections: [...document.sections].sort(compareSections) }
+}

@@ -1,0 +1,114 @@
+// A document's event log as it grows: no gap, no repeat, whatever happens to the connection.
+
+import { apiBase } from "./api"
+import { SseParser } from "./sse"
+import type { DocumentRef, LogEvent } from "./wire"
+
+export type LinkState = "connecting" | "open" | "down"
+
+export interface EventListener {
+  event(event: LogEvent): void
+  link(state: LinkState): void
+  /** The server refused for good: 401 signed out, 403 and 404 not for this reader, 410 deleted. */
+  refused(status: number): void
+}
+
+/** The server sends a comment every 15 s: after two that did not come, the link is dead. */
+const silenceMs = 35_000
+const retryMs = 1_000
+const maxRetryMs = 5_000
+
+/** Follows the log behind an event number until it is closed. */
+export class EventSubscription {
+  #closed = new AbortController()
+  #attempt = new AbortController()
+  #wake: (() => void) | undefined
+  #retry = retryMs
+
+  constructor(
+    readonly ref: DocumentRef,
+    private last: number,
+    private readonly listener: EventListener,
+  ) {
+    window.addEventListener("online", this.#online, { signal: this.#closed.signal })
+    window.addEventListener("offline", this.#offline, { signal: this.#closed.signal })
+    void this.#run()
+  }
+
+  close(): void {
+    this.#closed.abort()
+    this.#attempt.abort()
+    this.#wake?.()
+  }
+
+  #online = () => this.#wake?.()
+  #offline = () => this.#attempt.abort()
+
+  async #run(): Promise<void> {
+    while (!this.#closed.signal.aborted) {
+      const status = await this.#follow()
+      if (this.#closed.signal.aborted) return
+      if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
+        this.close()
+        return this.listener.refused(status)
+      }
+      this.listener.link("down")
+      await this.#pause()
+    }
+  }
+
+  /** Reads one connection to its end and gives the status of its answer, 0 for none. */
+  async #follow(): Promise<number> {
+    this.#attempt = new AbortController()
+    let silence = setTimeout(() => this.#attempt.abort(), silenceMs)
+    try {
+      const response = await fetch(`${apiBase}/documents/${encodeURIComponent(this.ref)}/events/stream?since=${this.last}`, {
+        headers: { Accept: "text/event-stream" },
+        cache: "no-store",
+        signal: this.#attempt.signal,
+      })
+      if (!response.ok || !response.body) return response.status
+      this.listener.link("open")
+      this.#retry = retryMs
+      const parser = new SseParser()
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (done) return response.status
+        clearTimeout(silence)
+        silence = setTimeout(() => this.#attempt.abort(), silenceMs)
+        for (const item of parser.push(value)) {
+          if (item.kind === "retry") this.#retry = Math.min(item.ms, maxRetryMs)
+          else if (!this.#take(JSON.parse(item.data) as LogEvent)) return response.status
+        }
+      }
+    } catch {
+      return 0
+    } finally {
+      clearTimeout(silence)
+      this.#attempt.abort()
+    }
+  }
+
+  /** False where an event is missing in between: the next connection begins again behind the last one. */
+  #take(event: LogEvent): boolean {
+    const seq = Number(event.seq)
+    if (seq <= this.last) return true
+    if (seq > this.last + 1) return false
+    this.last = seq
+    if (!this.#closed.signal.aborted) this.listener.event(event)
+    return true
+  }
+
+  #pause(): Promise<void> {
+    const ms = this.#retry
+    this.#retry = Math.min(2 * ms, maxRetryMs)
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+}

@@ -1,0 +1,37 @@
+import { readdirSync, rmSync } from "node:fs"
+import { join } from "node:path"
+import { svelte } from "@sveltejs/vite-plugin-svelte"
+import { defineConfig, type Plugin } from "vite"
+
+const server = process.env.COWRITE_URL ?? "http://127.0.0.1:8080"
+
+// Go embeds dist/, so the folder has to exist in a clone that never built the page: .keep is in git, and
+// emptying the folder the ordinary way would delete it.
+const emptyDist: Plugin = {
+  name: "empty-dist-but-keep",
+  apply: "build",
+  writeBundle: {
+    order: "pre",
+    handler(options, bundle) {
+      const dir = options.dir ?? "dist"
+      const fresh = new Set(Object.keys(bundle).map((name) => name.split("/").at(-1)))
+      for (const entry of readdirSync(dir, { withFileTypes: true, recursive: true })) {
+        if (entry.isFile() && entry.name !== ".keep" && !fresh.has(entry.name)) rmSync(join(entry.parentPath, entry.name))
+      }
+    },
+  },
+}
+
+export default defineConfig({
+  plugins: [svelte(), emptyDist],
+  build: {
+    target: "es2022",
+    emptyOutDir: false,
+    assetsInlineLimit: 0, // the content security policy allows no data: address for code or styles
+    chunkSizeWarningLimit: 700,
+  },
+  server: {
+    // The Host header stays as it is: the cookie counts only where it equals the page's origin.
+    proxy: { "/api": { target: server, changeOrigin: false, ws: true } },
+  },
+})
