@@ -1,13 +1,14 @@
 // Package engine is the narrow door to the Automerge core: load, apply, edit, read, save. Everything else
 // about changes (hashes, the graph, the sync protocol) is package crdt's, in pure Go.
 //
-// A [Document] has one owner at a time: its methods may not be called concurrently. After any error that
-// is not a [BadChangeError] the document's state is unknown; its owner closes it and loads it again from
-// what is stored.
+// A [Document] has one owner at a time: its methods may not be called concurrently. A [BadChangeError], an
+// [OpError] and [ErrUnknownVersion] leave it whole. After any other error its state is unknown; its owner closes
+// it and loads it again from what is stored.
 package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,10 +38,13 @@ type Document interface {
 	Apply(ctx context.Context, changes []crdt.Change) error
 
 	// Edit makes one change as if its author had typed the operations on the version base and merges it.
-	// base nil is the present version. The new change is returned, nil when the operations do nothing.
+	// base nil is the present version; empty but not nil is the version before the first change. The new change is
+	// returned, nil when the operations do nothing. When one of them cannot be done none is: *OpError.
 	Edit(ctx context.Context, base []crdt.Hash, at time.Time, ops []Op) (*crdt.Change, error)
 
-	// Read returns the value at path as it was at the version at (nil: the present one). An empty path is the whole document.
+	// Read returns the value at path as it was at the version at (nil: the present one). An empty path is the whole
+	// document. A path that leads nowhere, or through something that is no map, reads as nil, and so does what is
+	// nested deeper than 64 levels.
 	Read(ctx context.Context, at []crdt.Hash, path crdt.Path) (Value, error)
 
 	// Save returns the whole document as one saved chunk.
@@ -109,3 +113,15 @@ func (e *BadChangeError) Error() string {
 }
 
 func (e *BadChangeError) Unwrap() error { return e.Cause }
+
+// OpError says that an edit cannot be done: the operation at Index has no such place to work on. The document is
+// as before.
+type OpError struct {
+	Index int
+	What  string
+}
+
+func (e *OpError) Error() string { return fmt.Sprintf("operation %d: %s", e.Index, e.What) }
+
+// ErrUnknownVersion says that a version names a change that the document does not have.
+var ErrUnknownVersion = errors.New("unknown version")
