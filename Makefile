@@ -1,0 +1,54 @@
+# The verbs of the project; CI calls the same ones (.ci/run). On a fresh Debian with Go, gcc, make and
+# Node 20, `make run` and `make test` need nothing else.
+
+GO       ?= go
+ADDR     ?= 127.0.0.1:8080
+DATA     ?= ./data
+FUZZTIME ?= 1m
+
+PAGE     := web/ui/dist/index.html
+MODULES  := web/ui/node_modules/.package-lock.json
+SOURCES  := $(shell find web/ui/src web/ui/public web/ui/index.html web/ui/*.json web/ui/*.ts web/ui/*.js -type f 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help run build binary test race fuzz lint web bench
+
+help: ## Show the verbs
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+run: build ## Build the page and the binary, and start the server on ./data (ADDR=, DATA=)
+	bin/cowrite serve --addr $(ADDR) --data $(DATA)
+
+ifneq ($(shell command -v npm),)
+build: web binary ## Build bin/cowrite, with the page if Node is there
+else
+build: binary
+	@echo 'Node is not there: bin/cowrite has no page to show' >&2
+endif
+
+binary:
+	$(GO) build -o bin/cowrite ./cmd/cowrite
+
+web: $(PAGE) ## Build the page that the binary carries
+
+$(PAGE): $(MODULES) $(SOURCES)
+	npm --prefix web/ui run build
+
+$(MODULES): web/ui/package-lock.json
+	npm --prefix web/ui ci --no-audit --no-fund
+	@touch $@
+
+test: ## Install what the tests need and run every test
+	.ci/test
+
+race: ## Run the Go tests with the race detector
+	$(GO) test -race ./...
+
+fuzz: ## Run each fuzz target for FUZZTIME (1m)
+	FUZZTIME=$(FUZZTIME) .ci/fuzz
+
+lint: ## Check format, vet, static analysis, types, the WebAssembly build and go.mod
+	.ci/lint
+
+bench: ## Run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...

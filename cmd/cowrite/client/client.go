@@ -1,0 +1,135 @@
+// Package client calls a Cowrite server over HTTP, as the command line does. A refusal by the server is a
+// *code.Error with the code, the message and the facts that were sent; anything else that goes wrong is an
+// error that names the call.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"cowrite/doc"
+	"cowrite/doc/code"
+)
+
+// answerTimeout is how long a server may take until it begins to answer: longer than any long poll (60 s).
+const answerTimeout = 2 * time.Minute
+
+// maxRefusalBytes bounds what is read of a refusal's body.
+const maxRefusalBytes = 1 << 20
+
+// Client calls one server with one key. It is safe for concurrent use.
+type Client struct {
+	base *url.URL
+	key  doc.Secret
+	http *http.Client
+}
+
+// New makes a client of the server at address, such as http://127.0.0.1:8080. The key may be empty, for
+// what needs none.
+func New(address string, key doc.Secret) (*Client, error) {
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		return nil, fmt.Errorf("the server's address must look like http://host:port, not %q", address)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = answerTimeout
+	return &Client{base: base, key: key, http: &http.Client{Transport: transport}}, nil
+}
+
+// Close lets idle connections go.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// call is one request and where its answer goes.
+type call struct {
+	method string
+	path   []string // segments behind /api/v1, not yet escaped
+	query  url.Values
+	accept string // "" is JSON
+	body   any    // sent as JSON unless nil
+	header map[string]string
+}
+
+// do sends a call and returns the answer of a success; the caller closes its body.
+func (c *Client) do(ctx context.Context, in call) (*http.Response, error) {
+	var body io.Reader
+	if in.body != nil {
+		encoded, err := json.Marshal(in.body)
+		if err != nil {
+			return nil, fmt.Errorf("encode the request: %w", err)
+		}
+		body = bytes.NewReader(encoded)
+	}
+	segments := []string{"api", "v1"}
+	for _, s := range in.path {
+		segments = append(segments, url.PathEscape(s))
+	}
+	target := c.base.JoinPath(segments...)
+	target.RawQuery = in.query.Encode()
+	req, err := http.NewRequestWithContext(ctx, in.method, target.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json")
+	if in.accept != "" {
+		req.Header.Set("Accept", in.accept)
+	}
+	for name, value := range in.header {
+		req.Header.Set(name, value)
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+string(c.key))
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("call the server: %w", err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, refusal(resp)
+}
+
+// json sends a call and decodes the answer into out, which may be nil.
+func (c *Client) json(ctx context.Context, in call, out any) error {
+	resp, err := c.do(ctx, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", in.method, strings.Join(in.path, "/"), err)
+	}
+	return nil
+}
+
+// refusal turns the body of an error answer back into the error that the server meant.
+func refusal(resp *http.Response) error {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusalBytes))
+	facts := map[string]any{}
+	if err == nil {
+		err = json.Unmarshal(raw, &facts)
+	}
+	word, _ := facts["error"].(string)
+	if err != nil || word == "" {
+		return errors.Join(fmt.Errorf("the server answered %s, which is no answer of Cowrite", resp.Status), err)
+	}
+	message, _ := facts["message"].(string)
+	delete(facts, "error")
+	delete(facts, "message")
+	return &code.Error{Code: code.Code(word), Message: message, Facts: facts}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"cowrite/cmd/cowrite/client"
+	"cowrite/doc"
+	"cowrite/doc/code"
+)
+
+// Exit codes.
+const (
+	exitFailed = 1 // one line on stderr says what failed
+	exitUsage  = 2 // the command line was not understood
+)
+
+// Program is the command line with everything that it takes from its surroundings, so that a test can start
+// it like a process.
+type Program struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Env    func(name string) string
+}
+
+// commands is the grammar of the command line.
+type commands struct {
+	Serve   serveCommand   `cmd:"" help:"Run the server."`
+	Keys    keysCommand    `cmd:"" help:"Create, list and revoke API keys, on the data folder itself; the server may be running."`
+	Doc     docCommand     `cmd:"" help:"Bring documents in and out."`
+	Section sectionCommand `cmd:"" help:"Read and write one section."`
+	Lease   leaseCommand   `cmd:"" help:"Take, renew, give back and list leases. A lease is advisory: it never stops a write."`
+	Events  eventsCommand  `cmd:"" help:"Follow and verify a document's event log."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+	Worker  workerCommand  `cmd:"" hidden:""`
+}
+
+// Run parses args, runs the command and returns the exit code. It returns soon after ctx ends.
+func (p *Program) Run(ctx context.Context, args []string) int {
+	var grammar commands
+	left := false // --help was served
+	parser, err := kong.New(&grammar,
+		kong.Name("cowrite"),
+		kong.Description("A server for documents that several agents and people write at once."),
+		kong.Writers(p.Stdout, p.Stderr),
+		kong.Exit(func(int) { left = true }),
+		kong.Resolvers(kong.ResolverFunc(p.fromEnv)),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(p),
+		kong.UsageOnError(),
+	)
+	if err != nil {
+		panic(fmt.Sprintf("the grammar of the command line is wrong: %v", err))
+	}
+	parsed, err := parser.Parse(args)
+	switch {
+	case left:
+		return 0
+	case err != nil:
+		fmt.Fprintf(p.Stderr, "cowrite: %v (cowrite --help shows the commands)\n", err)
+		return exitUsage
+	}
+	if err := parsed.Run(); err != nil {
+		fmt.Fprintf(p.Stderr, "cowrite: %s\n", oneLine(err))
+		return exitFailed
+	}
+	return 0
+}
+
+// fromEnv gives a flag that was not set the value of the environment variable in its tag "from".
+func (p *Program) fromEnv(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if name := flag.Tag.Get("from"); name != "" {
+		if value := p.Env(name); value != "" {
+			return value, nil
+		}
+	}
+	return nil, nil
+}
+
+// oneLine says what went wrong in one line; a refusal with its code and facts, which tell what to do next.
+func oneLine(err error) string {
+	text := err.Error()
+	var refused *code.Error
+	if errors.As(err, &refused) {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s: %s", refused.Code, refused.Message)
+		for _, name := range slices.Sorted(maps.Keys(refused.Facts)) {
+			switch value := refused.Facts[name].(type) {
+			case string, float64, bool:
+				fmt.Fprintf(&b, " %s=%v", name, value)
+			}
+		}
+		text = b.String()
+	}
+	return strings.ReplaceAll(text, "\n", "; ")
+}
+
+// remote is the flags of a command that calls a server.
+type remote struct {
+	URL string `name:"url" help:"Address of the server ($$COWRITE_URL)." from:"COWRITE_URL" default:"http://127.0.0.1:8080"`
+	Key string `help:"API key ($$COWRITE_KEY); as a flag it is seen in the list of processes." from:"COWRITE_KEY"`
+}
+
+func (r remote) client() (*client.Client, error) {
+	if r.Key == "" {
+		return nil, errors.New("an API key is needed: set COWRITE_KEY or --key")
+	}
+	return client.New(r.URL, doc.Secret(r.Key))
+}
+
+// read gives the content of the named file, or of standard input for "-".
+func (p *Program) read(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(p.Stdin)
+	}
+	return os.ReadFile(name)
+}
+
+type versionCommand struct{}
+
+func (versionCommand) Run(p *Program) error {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		info = &debug.BuildInfo{}
+	}
+	revision := ""
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = " " + s.Value
+		}
+	}
+	_, err := fmt.Fprintf(p.Stdout, "cowrite %s%s\n", cmp.Or(info.Main.Version, "(devel)"), revision)
+	return err
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+)
+
+type serveCommand struct {
+	folder
+	Addr      string `help:"Address to listen on; port 0 takes any free one." default:"127.0.0.1:8080"`
+	PublicURL string `name:"public-url" help:"Origin in the links that the server makes, such as https://docs.example.org; without it the one of the request."`
+	LogFormat string `help:"text or json." enum:"text,json" default:"text"`
+	LogLevel  string `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
+}
+
+func (c serveCommand) Run(ctx context.Context, p *Program) error {
+	log, err := logger(p.Stderr, c.LogFormat, c.LogLevel)
+	if err != nil {
+		return err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", c.Addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", c.Addr, reason(err))
+	}
+	defer listener.Close() // closed already once it was served
+	chosen := p.Env("COWRITE_ADMIN_KEY")
+	if chosen != "" {
+		if err := checkSecret(chosen); err != nil {
+			return err
+		}
+	}
+	s, err := open(ctx, c.Data, c.PublicURL, log)
+	if err != nil {
+		return err
+	}
+	drawn, err := firstKey(ctx, s.keys, chosen)
+	if err != nil {
+		return errors.Join(err, s.close(ctx))
+	}
+	log.Info("serving", "addr", listener.Addr().String(), "data", c.Data)
+	if drawn != "" {
+		fmt.Fprintf(p.Stdout, firstKeyNotice, drawn, reachable(listener.Addr()))
+	}
+	return s.serve(ctx, listener)
+}
+
+const firstKeyNotice = `This server has no keys yet. Here is an administrator's key, shown this once:
+
+  %s
+
+Open http://%s/ and sign in with it.
+`
+
+// reachable is where a browser on this machine finds a server that listens on addr.
+func reachable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// reason is what the system says of a failed network call, without the call's name and address.
+func reason(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+func logger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("read the log level: %w", err)
+	}
+	options := &slog.HandlerOptions{Level: least}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return slog.New(slog.NewTextHandler(w, options)), nil
+}

@@ -1,0 +1,5 @@
+package main
+
+type workerCommand struct{}
+
+func (workerCommand) Run() error { return nil }
