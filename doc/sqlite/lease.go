@@ -152,6 +152,7 @@ type storedWaiter struct {
 	Duration  time.Duration   `json:"durationNs"`
 	Since     time.Time       `json:"since"`
 	Place     time.Duration   `json:"placeNs"`
+	Keep      time.Duration   `json:"keepNs,omitzero"`
 	Until     time.Time       `json:"until"`
 	Reserved  time.Time       `json:"reserved,omitzero"`
 }
