@@ -112,9 +112,9 @@ func applyMigration(ctx context.Context, conn *sql.Conn, name string) error {
 }
 
 // awaitSchema waits until the schema is up to date: the server that has the folder may be making it right now.
-func awaitSchema(ctx context.Context, conn *sql.Conn) error {
-	patience := time.NewTimer(busyTimeout)
-	defer patience.Stop()
+func awaitSchema(ctx context.Context, conn *sql.Conn, patience time.Duration) error {
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	for {
 		names, err := pending(ctx, conn)
 		if err != nil || len(names) == 0 {
@@ -123,7 +123,7 @@ func awaitSchema(ctx context.Context, conn *sql.Conn) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-patience.C:
+		case <-late.C:
 			return fmt.Errorf("the server that has it open is of an older version (it lacks migration %s); stop it first", names[0])
 		case <-time.After(pollInterval):
 		}

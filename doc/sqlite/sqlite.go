@@ -83,7 +83,10 @@ func open(ctx context.Context, file string, mayMigrate bool) (*Store, error) {
 	if mayMigrate {
 		err = migrate(ctx, w.conn)
 	} else {
-		err = awaitSchema(ctx, w.conn)
+		err = awaitSchema(ctx, w.conn, busyTimeout)
+	}
+	if err == nil {
+		err = w.ready(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", file, explain(err)), w.closeConnection())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"sync/atomic"
+	"time"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -16,6 +17,8 @@ const (
 	queueLength = 1024
 	// batchLength bounds the steps of one commit, and so how long the first of them waits for the last.
 	batchLength = 256
+	// busyPause is between two tries to write while another process does.
+	busyPause = 500 * time.Microsecond
 )
 
 // writer owns the one connection that writes. Its goroutine takes the steps that wait and commits them together.
@@ -68,6 +71,12 @@ func (w *writer) do(ctx context.Context, step func(tx) error) error {
 		<-j.done
 	}
 	return j.err
+}
+
+// ready ends the set-up of the connection: from now on begin alone waits for other processes.
+func (w *writer) ready(ctx context.Context) error {
+	_, err := w.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0")
+	return err
 }
 
 // run serves the queue until close.
@@ -132,7 +141,7 @@ func (w *writer) commit(batch []*job) error {
 		return nil
 	}
 	t := tx{w.conn}
-	if err := t.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := t.begin(); err != nil {
 		return &beginError{err}
 	}
 	for _, j := range batch {
@@ -140,8 +149,8 @@ func (w *writer) commit(batch []*job) error {
 			j.err = j.step(t)
 		}
 		if j.err != nil {
-			if err := t.exec("ROLLBACK TO step"); err != nil {
-				return t.rollback(fmt.Errorf("undo: %w (after %w)", err, j.err))
+			if t.exec("ROLLBACK TO step") != nil { // SQLite gave up the whole transaction for what j.err says
+				return t.rollback(j.err)
 			}
 		}
 		if err := t.exec("RELEASE step"); err != nil {
@@ -171,6 +180,18 @@ func (w *writer) closeConnection() error {
 // tx is the writer's connection within a transaction. It is not bound to a caller's context: what was
 // begun is ended.
 type tx struct{ conn *sql.Conn }
+
+// begin begins to write, as soon as no other process writes. SQLite's own way to wait tries every 100 ms, and beside a
+// busy server, which pauses for microseconds between two commits, seldom meets a pause.
+func (t tx) begin() error {
+	for start := time.Now(); ; time.Sleep(busyPause) {
+		err := t.exec("BEGIN IMMEDIATE")
+		var e sqlite3.Error
+		if !errors.As(err, &e) || e.Code != sqlite3.ErrBusy || time.Since(start) > busyTimeout {
+			return err
+		}
+	}
+}
 
 func (t tx) exec(query string, args ...any) error {
 	_, err := t.conn.ExecContext(context.Background(), query, args...)

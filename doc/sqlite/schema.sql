@@ -1,0 +1,100 @@
+CREATE TABLE changes (
+  document INTEGER NOT NULL REFERENCES documents,
+  number   INTEGER NOT NULL,
+  hash     BLOB    NOT NULL CHECK (length(hash) = 32),
+  author   TEXT    NOT NULL,
+  sections TEXT    NOT NULL, -- a JSON array of section ids
+  logged   INTEGER NOT NULL CHECK (logged IN (0, 1)),
+  at       INTEGER NOT NULL,
+  raw      BLOB    NOT NULL,
+  PRIMARY KEY (document, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE counters (
+  name  TEXT    PRIMARY KEY,
+  value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE documents (
+  number      INTEGER PRIMARY KEY,
+  id          BLOB    NOT NULL UNIQUE CHECK (length(id) = 16),
+  slug        TEXT    NOT NULL, -- the present one, '' for none
+  title       TEXT    NOT NULL,
+  created_at  INTEGER NOT NULL,
+  created_by  TEXT    NOT NULL,
+  changed_at  INTEGER NOT NULL,
+  deleted_at  INTEGER,
+  last_seq    INTEGER NOT NULL, -- of its last event
+  last_hash   BLOB    NOT NULL CHECK (length(last_hash) = 32),
+  last_change INTEGER NOT NULL  -- the number of its last change
+) STRICT;
+
+CREATE TABLE events (
+  document INTEGER NOT NULL REFERENCES documents,
+  seq      INTEGER NOT NULL,
+  id       BLOB    NOT NULL CHECK (length(id) = 16),
+  type     TEXT    NOT NULL,
+  actor    TEXT    NOT NULL,
+  at       INTEGER NOT NULL,
+  payload  TEXT    NOT NULL,
+  hash     BLOB    NOT NULL CHECK (length(hash) = 32),
+  PRIMARY KEY (document, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE keys (
+  number     INTEGER PRIMARY KEY,
+  id         TEXT    NOT NULL UNIQUE,
+  digest     BLOB    NOT NULL UNIQUE CHECK (length(digest) = 32),
+  agent      TEXT    NOT NULL,
+  role       TEXT    NOT NULL,
+  pattern    TEXT    NOT NULL,
+  document   BLOB    CHECK (length(document) = 16), -- its id; NULL for a key that is no share link
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  revoked_at INTEGER
+) STRICT;
+
+CREATE TABLE lease_agents (
+  agent    TEXT    PRIMARY KEY,
+  trust    INTEGER NOT NULL, -- in halves
+  grants   INTEGER NOT NULL,
+  releases INTEGER NOT NULL,
+  expiries INTEGER NOT NULL,
+  refusals INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE lease_events (
+  seq      INTEGER PRIMARY KEY,
+  at       INTEGER NOT NULL,
+  resource TEXT    NOT NULL,
+  event    TEXT    NOT NULL -- JSON
+) STRICT;
+
+CREATE TABLE lease_records (
+  resource TEXT PRIMARY KEY,
+  record   TEXT NOT NULL -- JSON: leases and queue
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE migrations (
+  name       TEXT PRIMARY KEY,
+  applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+) STRICT;
+
+CREATE TABLE slugs (
+  slug     TEXT    PRIMARY KEY,
+  document INTEGER NOT NULL REFERENCES documents
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX changes_by_hash ON changes (document, hash);
+
+CREATE TRIGGER keys_added AFTER INSERT ON keys BEGIN
+  UPDATE counters SET value = value + 1 WHERE name = 'keys';
+END;
+
+CREATE TRIGGER keys_removed AFTER DELETE ON keys BEGIN
+  UPDATE counters SET value = value + 1 WHERE name = 'keys';
+END;
+
+CREATE TRIGGER keys_updated AFTER UPDATE ON keys BEGIN
+  UPDATE counters SET value = value + 1 WHERE name = 'keys';
+END;
