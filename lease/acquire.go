@@ -102,17 +102,14 @@ func (d *doing) acquire(c Acquire) (Answer, *Refusal) {
 // refuse counts the refusal of p, before whom there are so many waiters, and says what it needs to know.
 func (d *doing) refuse(r *resource, p *party, why Why, before int) (Answer, *Refusal) {
 	d.refused = p
-	refusal := &Refusal{Why: why, Status: r.status(d.now)}
+	refusal := &Refusal{Why: why, Status: r.status(d.now), Position: r.placeIndex(p) + 1}
 	switch why {
-	case Held, Deadlock, QueueFull:
-		refusal.Position = r.placeIndex(p) + 1
+	case Held:
 		refusal.Wait = backoff(before)
-	}
-	switch why {
+	case QueueFull:
+		refusal.Wait, refusal.Limit = backoff(before), MaxWaiters
 	case TooMany:
 		refusal.Limit = d.perAgent
-	case QueueFull:
-		refusal.Limit = MaxWaiters
 	}
 	return Answer{}, refusal
 }
@@ -126,10 +123,9 @@ func backoff(before int) time.Duration {
 func (d *doing) extend(r *resource, held int, c Acquire, mode Mode) Answer {
 	h := &r.holders[held]
 	was := h.Lease
-	if end := d.now.Add(c.Duration); end.After(h.ExpiresAt) {
-		h.ExpiresAt = instant(end)
+	if end := instant(d.now.Add(c.Duration)); end.After(h.ExpiresAt) {
+		h.ExpiresAt, h.Duration = end, c.Duration
 	}
-	h.Duration = c.Duration
 	h.Reason = cmp.Or(c.Reason, h.Reason)
 	if mode == h.Mode {
 		h.Operation = c.Operation

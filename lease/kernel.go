@@ -92,14 +92,16 @@ func (k *Kernel) Do(now time.Time, cmd Command) (Answer, []Commit, error) {
 	d := &doing{Kernel: k, now: instant(now)}
 	if _, resume := cmd.(Resume); resume {
 		d.resume()
-		return Answer{}, d.commits(), nil
+		return Answer{}, d.flush(), nil
 	}
 	d.settle()
+	commits := d.flush()
 	answer, refusal := d.run(cmd)
+	commits = append(commits, d.flush()...)
 	if refusal != nil {
-		return Answer{}, d.commits(), refusal
+		return Answer{}, commits, refusal
 	}
-	return answer, d.commits(), nil
+	return answer, commits, nil
 }
 
 // Next is when the first lease, place or reservation ends; ok is false when none does.
@@ -352,8 +354,9 @@ func (d *doing) moved(r *resource, p *party) {
 	}
 }
 
-// commits gives what was changed.
-func (d *doing) commits() []Commit {
+// flush gives what was changed since the last one. What has ended goes before the command that follows it, so
+// that events are in the order in which they happened.
+func (d *doing) flush() []Commit {
 	if d.refused != nil {
 		d.refused.Refusals++
 		if len(d.changes) == 0 {
@@ -369,5 +372,6 @@ func (d *doing) commits() []Commit {
 		}
 		commits = append(commits, commit)
 	}
+	d.changes = nil
 	return commits
 }

@@ -50,7 +50,7 @@ type Lease struct {
 	Fence      Fence
 	AcquiredAt time.Time
 	ExpiresAt  time.Time     // the lease is absent from this instant on
-	Duration   time.Duration // as last asked for
+	Duration   time.Duration // asked for when the end was last set
 }
 
 // Waiter is one place in a queue.

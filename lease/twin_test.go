@@ -267,8 +267,9 @@ func (tw *twin) acquire(c Acquire) (Lease, Why, int) {
 	}
 	held, mine := tw.lease(c.Resource, c.Agent), tw.place(c.Resource, c.Agent)
 	if held != nil && (held.Mode == Exclusive || mode == Shared) {
-		held.ExpiresAt = slices.MaxFunc([]time.Time{held.ExpiresAt, tw.now.Add(c.Duration)}, time.Time.Compare)
-		held.Duration = c.Duration
+		if tw.now.Add(c.Duration).After(held.ExpiresAt) {
+			held.ExpiresAt, held.Duration = tw.now.Add(c.Duration), c.Duration
+		}
 		if mode == held.Mode {
 			held.Operation = op
 		}
