@@ -69,13 +69,22 @@ func (l *Library) readable(k Key, m Meta) error {
 	return nil
 }
 
-// meta finds a document that the key may read, or also write.
+// meta finds a living document that the key may read, or also write.
 func (l *Library) meta(ctx context.Context, k Key, id crdt.DocumentID, write bool) (Meta, error) {
-	m, err := l.Find(ctx, k, id.String())
-	if err == nil && write && !k.CanWrite(m) {
-		err = forbidden("a viewer's key cannot write")
+	m, err := l.store.Document(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Meta{}, documentNotFound(id.String())
+	case err != nil:
+		return Meta{}, fmt.Errorf("find document: %w", err)
 	}
-	return m, err
+	if err := l.readable(k, m); err != nil {
+		return Meta{}, err
+	}
+	if write && !k.CanWrite(m) {
+		return Meta{}, forbidden("a viewer's key cannot write")
+	}
+	return m, nil
 }
 
 // List gives the documents that the key covers, newest first: those with a Number below before (0: all). next is
@@ -279,7 +288,7 @@ func (l *Library) Rename(ctx context.Context, k Key, id crdt.DocumentID, title *
 			return Meta{}, err
 		}
 	}
-	return l.Find(ctx, k, id.String())
+	return l.meta(ctx, k, id, false)
 }
 
 func (l *Library) reslug(ctx context.Context, k Key, m Meta, slug Slug) error {
@@ -371,11 +380,10 @@ func (l *Library) Post(ctx context.Context, k Key, id crdt.DocumentID, payload j
 	if len(payload) > l.limits.MessageBytes {
 		return Event{}, tooLarge("message", l.limits.MessageBytes)
 	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, payload); err != nil || compact.Bytes()[0] != '{' || !utf8.Valid(payload) {
+	if !json.Valid(payload) || !utf8.Valid(payload) || bytes.TrimLeft(payload, " \t\r\n")[0] != '{' {
 		return Event{}, code.New(code.BadRequest, "a message is a JSON object")
 	}
-	event, err := l.newEvent(MessagePosted, k.Agent, json.RawMessage(compact.Bytes()))
+	event, err := l.newEvent(MessagePosted, k.Agent, payload)
 	if err != nil {
 		return Event{}, err
 	}

@@ -1,7 +1,6 @@
 package doc
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -68,7 +67,7 @@ type NewEvent struct {
 	ID      EventID
 	Type    EventType
 	Actor   Agent
-	Payload json.RawMessage // compact JSON object
+	Payload json.RawMessage // a JSON object as json.Marshal writes it: compact, with <, > and & escaped
 	At      time.Time
 }
 
@@ -86,13 +85,13 @@ func (h EventHash) String() string { return hex.EncodeToString(h[:]) }
 
 // MakeEvent marshals the payload.
 func MakeEvent(id EventID, t EventType, actor Agent, at time.Time, payload any) (NewEvent, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(payload); err != nil {
+	// json.Marshal compacts and escapes <, > and &, also in a json.RawMessage, so that no JSON encoder on the way
+	// to a reader changes the bytes that the hash covers.
+	data, err := json.Marshal(payload)
+	if err != nil {
 		return NewEvent{}, fmt.Errorf("marshal payload of %s: %w", t, err)
 	}
-	return NewEvent{id, t, actor, bytes.TrimSuffix(buf.Bytes(), []byte("\n")), at.UTC().Truncate(time.Millisecond)}, nil
+	return NewEvent{id, t, actor, data, at.UTC().Truncate(time.Millisecond)}, nil
 }
 
 // Chain seals an event: its hash is the SHA-256 over the previous event's hash (zeros for the first) and

@@ -265,3 +265,10 @@ func forbidden(why string) *code.Error { return code.New(code.Forbidden, "%s", w
 func slugTaken(s Slug) *code.Error {
 	return code.New(code.SlugTaken, "the slug %q is taken, or was once", s).With("slug", s)
 }
+
+// OpenDocuments is how many documents have a desk.
+func (l *Library) OpenDocuments() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.desks)
+}
