@@ -1,0 +1,142 @@
+package socket
+
+import (
+	"cowrite/crdt"
+	"cowrite/doc/code"
+	"cowrite/sync/repo"
+)
+
+// askedBytes is how large a peer's message about a document that is not there may be to be kept until it is.
+const askedBytes = 64 << 10
+
+// deal is what a worker does with a note.
+func (s *socket) deal(c *conversation, n note) {
+	if n.gone != nil && c.attachment != nil {
+		s.leave(c)
+		s.unavailable(c, n.gone)
+	}
+	if n.appeared && c.attachment == nil && c.asked != nil {
+		s.retry(c)
+	}
+	switch f := n.frame.(type) {
+	case repo.Sync:
+		s.out.rest()
+		s.sync(c, f.Data, repo.HasContent(f.Data))
+	case repo.Request:
+		s.out.rest()
+		s.sync(c, f.Data, false)
+	case repo.Ephemeral:
+		if c.attachment != nil {
+			s.hub.Relay(c.id, s, f)
+		}
+	}
+}
+
+// sync takes in a message about a document. A peer that brings content makes the document where there is none.
+func (s *socket) sync(c *conversation, message []byte, brings bool) {
+	if c.attachment == nil {
+		err := s.attach(c, brings)
+		if missing(err) && s.wait(c, message) {
+			err = s.attach(c, brings) // it may have appeared just before
+		}
+		if err != nil {
+			s.unavailable(c, err)
+			return
+		}
+	}
+	s.hand(c, message)
+}
+
+// hand gives a message to the document that is open.
+func (s *socket) hand(c *conversation, message []byte) {
+	if err := c.attachment.Receive(s.work, message); err != nil {
+		s.leave(c)
+		s.unavailable(c, err)
+	}
+}
+
+// retry opens a document that the peer waits for with the message in which it asked. If it still is not there the
+// peer has been told before.
+func (s *socket) retry(c *conversation) {
+	message := c.asked
+	switch err := s.attach(c, false); {
+	case err == nil:
+		s.hand(c, message)
+	case !missing(err):
+		s.leave(c)
+		s.unavailable(c, err)
+	}
+}
+
+func (s *socket) attach(c *conversation, create bool) error {
+	a, err := s.hub.Documents().Attach(s.work, s.key, c.id, replica{s, c}, create)
+	if err != nil {
+		return err
+	}
+	s.stopWaiting(c)
+	c.attachment = a
+	s.hub.Enter(c.id, s)
+	return nil
+}
+
+// missing says whether a document may yet come to be there for the peer.
+func missing(err error) bool {
+	return code.Is(err, code.DocumentNotFound) || code.Is(err, code.Forbidden)
+}
+
+// wait remembers that the peer asked for the document.
+func (s *socket) wait(c *conversation, message []byte) bool {
+	if len(message) > askedBytes || !s.hub.Wait(c.id, s) {
+		return false
+	}
+	c.asked = message
+	return true
+}
+
+func (s *socket) stopWaiting(c *conversation) {
+	if c.asked != nil {
+		c.asked = nil
+		s.hub.StopWaiting(c.id, s)
+	}
+}
+
+// leave undoes attach and wait.
+func (s *socket) leave(c *conversation) {
+	s.stopWaiting(c)
+	if c.attachment != nil {
+		s.hub.Leave(c.id, s)
+		c.attachment.Detach()
+		c.attachment = nil
+	}
+}
+
+// unavailable tells the peer that a document cannot be synced. What concerns the document alone leaves the
+// socket open; anything else ends it with its code.
+func (s *socket) unavailable(c *conversation, err error) {
+	why := code.From(err)
+	switch why.Code {
+	case code.TooLarge:
+		s.complain(why)
+	case code.DocumentNotFound, code.DocumentDeleted, code.Forbidden:
+	default:
+		s.End(why)
+		return
+	}
+	s.say(repo.Unavailable{SenderID: s.server, TargetID: s.joined(), Document: c.name})
+}
+
+// replica is a conversation as the document's desk sees it.
+type replica struct {
+	s *socket
+	c *conversation
+}
+
+func (r replica) Deliver(_ crdt.DocumentID, message []byte) bool {
+	full := r.s.out.put(repo.Sync{SenderID: r.s.server, TargetID: r.s.joined(), Document: r.c.name, Data: message}, len(message))
+	if full {
+		r.s.End(slowReader())
+	}
+	return !full
+}
+
+func (r replica) Gone(_ crdt.DocumentID, why error) { r.s.in.gone(r.c, code.From(why)) }

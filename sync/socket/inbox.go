@@ -1,0 +1,203 @@
+package socket
+
+import (
+	"sync"
+
+	"cowrite/crdt"
+	"cowrite/doc/code"
+	"cowrite/sync/hub"
+	"cowrite/sync/repo"
+)
+
+// inbox holds what was read and is not dealt with yet, by document, and runs the workers that deal with it.
+// A document is with at most one worker at a time, which takes one frame and then lets the next document
+// have its turn: so frames of one document stay in order, and a slow document holds up no other.
+type inbox struct {
+	limits hub.Limits
+	handle func(*conversation, note)
+
+	mu            sync.Mutex
+	change        *sync.Cond // there is more room, a worker has ended, or the box was closed
+	conversations map[repo.DocumentName]*conversation
+	ready         []*conversation // have notes and are with no worker
+	workers       int             // there is one while any conversation is ready
+	frames, bytes int             // of all notes that wait or are being dealt with
+	closed        bool
+	stalled       bool // the reader waits for room
+}
+
+// note is one thing for a worker to deal with.
+type note struct {
+	frame    repo.Frame  // a Sync, Request or Ephemeral; nil: none
+	bytes    int         // of its data
+	appeared bool        // the document may be there now
+	gone     *code.Error // the desk has let go of the document, and why
+}
+
+// conversation is what a socket and one document have to do with each other: it is open, or the peer waits for
+// the document, or notes about it are on their way.
+type conversation struct {
+	name repo.DocumentName
+	id   crdt.DocumentID
+
+	// Guarded by the inbox.
+	frames   []note // in order of arrival
+	appeared bool
+	gone     *code.Error
+	busy     bool // ready, or with a worker
+
+	// The worker's.
+	attachment hub.Attachment // nil: not open
+	asked      []byte         // not nil: the peer's last message about a document that it waits for
+}
+
+func newInbox(limits hub.Limits, handle func(*conversation, note)) *inbox {
+	b := &inbox{limits: limits, handle: handle, conversations: make(map[repo.DocumentName]*conversation)}
+	b.change = sync.NewCond(&b.mu)
+	return b
+}
+
+// put adds a frame about a document, once there is room. TOO_MANY_DOCUMENTS when it would begin one
+// conversation too many.
+func (b *inbox) put(name repo.DocumentName, id crdt.DocumentID, frame repo.Frame, data int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !b.closed && (b.frames >= b.limits.InboundFrames || b.bytes >= b.limits.InboundBytes) {
+		b.stalled = true
+		b.change.Wait()
+	}
+	b.stalled = false
+	if b.closed {
+		return nil
+	}
+	c := b.conversations[name]
+	if c == nil {
+		if len(b.conversations) >= b.limits.Documents {
+			return code.New(code.TooManyDocuments, "a socket may have %d documents", b.limits.Documents).With("limit", b.limits.Documents)
+		}
+		c = &conversation{name: name, id: id}
+		b.conversations[name] = c
+	}
+	c.frames = append(c.frames, note{frame: frame, bytes: data})
+	b.frames++
+	b.bytes += data
+	b.schedule(c)
+	return nil
+}
+
+// appeared notes that a document may be there now.
+func (b *inbox) appeared(name repo.DocumentName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c := b.conversations[name]; c != nil && !b.closed {
+		c.appeared = true
+		b.schedule(c)
+	}
+}
+
+// gone notes that the desk has let go of a conversation's document.
+func (b *inbox) gone(c *conversation, why *code.Error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		c.gone = why
+		b.schedule(c)
+	}
+}
+
+func (b *inbox) schedule(c *conversation) {
+	if c.busy {
+		return
+	}
+	c.busy = true
+	b.ready = append(b.ready, c)
+	if b.workers < b.limits.Workers {
+		b.workers++
+		go b.work()
+	}
+}
+
+// work deals with what is ready until nothing is. drain waits for its end.
+func (b *inbox) work() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.ready) > 0 {
+		c := b.ready[0]
+		b.ready = b.ready[1:]
+		n := c.next()
+		b.mu.Unlock()
+		b.handle(c, n)
+		b.mu.Lock()
+		b.finish(c, n)
+	}
+	b.ready = nil
+	b.workers--
+	b.change.Broadcast()
+}
+
+func (c *conversation) next() note {
+	n := note{appeared: c.appeared, gone: c.gone}
+	c.appeared, c.gone = false, nil
+	if len(c.frames) > 0 {
+		n.frame, n.bytes = c.frames[0].frame, c.frames[0].bytes
+		c.frames[0] = note{}
+		c.frames = c.frames[1:]
+	}
+	return n
+}
+
+// finish puts a conversation back in line, or away, or forgets it when nothing is left of it.
+func (b *inbox) finish(c *conversation, n note) {
+	if n.frame != nil {
+		b.frames--
+		b.bytes -= n.bytes
+		b.change.Broadcast()
+	}
+	switch {
+	case len(c.frames) > 0 || c.appeared || c.gone != nil:
+		b.ready = append(b.ready, c)
+		return
+	case c.attachment == nil && c.asked == nil:
+		delete(b.conversations, c.name)
+	}
+	c.frames, c.busy = nil, false
+}
+
+// close takes no more notes. forget drops those that wait, too.
+func (b *inbox) close(forget bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	if forget {
+		for _, c := range b.conversations {
+			c.frames = nil
+		}
+	}
+	b.change.Broadcast()
+}
+
+// drain waits until a closed box has been dealt with, and returns the conversations that are left.
+func (b *inbox) drain() []*conversation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.workers > 0 {
+		b.change.Wait()
+	}
+	left := make([]*conversation, 0, len(b.conversations))
+	for _, c := range b.conversations {
+		left = append(left, c)
+	}
+	return left
+}
+
+func (b *inbox) documents() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.conversations)
+}
+
+func (b *inbox) isStalled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stalled
+}

@@ -1,0 +1,106 @@
+package socket
+
+import (
+	"sync"
+
+	"cowrite/sync/repo"
+)
+
+// outbox holds the frames that wait to be written: bounded, and nobody who puts one in ever waits.
+type outbox struct {
+	maxFrames, maxBytes int
+
+	mu     sync.Mutex
+	change *sync.Cond // a frame was put in or taken out, or the box was closed
+	frames []queued
+	bytes  int
+	closed bool
+}
+
+type queued struct {
+	frame repo.Frame
+	bytes int
+}
+
+// envelopeBytes is about what a frame is around its data.
+const envelopeBytes = 200
+
+func newOutbox(maxFrames, maxBytes int) *outbox {
+	o := &outbox{maxFrames: maxFrames, maxBytes: maxBytes}
+	o.change = sync.NewCond(&o.mu)
+	return o
+}
+
+// put adds a frame with so many bytes of data. full says that there is no room, which there always is for a
+// first frame; a closed box takes frames for nothing.
+func (o *outbox) put(frame repo.Frame, data int) (full bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.add(frame, data, o.maxFrames, o.maxBytes)
+}
+
+// offer adds a frame that may as well be dropped: it is when the box is half full.
+func (o *outbox) offer(frame repo.Frame, data int) (full bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.add(frame, data, o.maxFrames/2, o.maxBytes/2)
+}
+
+func (o *outbox) add(frame repo.Frame, data, maxFrames, maxBytes int) (full bool) {
+	if o.closed {
+		return false
+	}
+	n := data + envelopeBytes
+	if len(o.frames) > 0 && (len(o.frames) >= maxFrames || o.bytes+n > maxBytes) {
+		return true
+	}
+	o.frames = append(o.frames, queued{frame, n})
+	o.bytes += n
+	o.change.Broadcast()
+	return false
+}
+
+// take waits for a frame and removes it; ok is false once the box is closed. What was still in it is lost.
+func (o *outbox) take() (frame repo.Frame, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.frames) == 0 && !o.closed {
+		o.change.Wait()
+	}
+	if o.closed {
+		return nil, false
+	}
+	q := o.frames[0]
+	o.frames[0] = queued{}
+	o.frames = o.frames[1:]
+	if len(o.frames) == 0 {
+		o.frames = nil // an idle socket holds no memory for a past rush
+	}
+	o.bytes -= q.bytes
+	o.change.Broadcast()
+	return q.frame, true
+}
+
+// rest waits until the box is less than half full, or closed. Whoever makes frames in answer to the peer's own
+// rests first, so that a peer which does not take its answers is not listened to either.
+func (o *outbox) rest() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closed && (len(o.frames) > o.maxFrames/2 || o.bytes > o.maxBytes/2) {
+		o.change.Wait()
+	}
+}
+
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.frames, o.bytes = nil, 0
+	o.change.Broadcast()
+}
+
+func (o *outbox) queuedBytes() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bytes
+}

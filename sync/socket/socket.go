@@ -1,0 +1,381 @@
+package socket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"cowrite/crdt"
+	"cowrite/doc"
+	"cowrite/doc/code"
+	"cowrite/sync/hub"
+	"cowrite/sync/repo"
+)
+
+// socket is one connection. run owns it: when run returns, nothing of it is left.
+type socket struct {
+	hub    *hub.Hub
+	limits hub.Limits
+	key    doc.Key
+	server repo.PeerID
+	ws     *websocket.Conn
+	link   *link
+	remote string
+	since  time.Time
+
+	out *outbox
+	in  *inbox
+
+	work     context.Context // of the calls to the library
+	stopWork context.CancelFunc
+	ended    chan struct{} // closed by the first End
+
+	mu   sync.Mutex
+	peer repo.PeerID // "" before join
+	over bool        // End was called
+	why  *code.Error // nil: the peer has gone
+}
+
+func newSocket(h *hub.Hub, key doc.Key, server repo.PeerID, ws *websocket.Conn, l *link, remote string) *socket {
+	limits := h.Limits()
+	s := &socket{
+		hub: h, limits: limits, key: key, server: server, ws: ws, link: l, remote: remote, since: time.Now(),
+		out:   newOutbox(limits.OutboundMessages, limits.OutboundBytes),
+		ended: make(chan struct{}),
+	}
+	s.in = newInbox(limits, s.deal)
+	s.work, s.stopWork = context.WithCancel(context.Background())
+	return s
+}
+
+// refuse closes a socket that was never let in.
+func (s *socket) refuse(why *code.Error) {
+	s.log(why)
+	s.stopWork()
+	cut := time.AfterFunc(s.limits.CloseTime, s.cut)
+	defer cut.Stop()
+	farewell(s.ws, s.link, s.server, "", why, s.limits.WriteTime)
+}
+
+// run lets the socket live until its peer goes or someone ends it. What the peer had sent by then is still
+// dealt with, unless it was thrown out.
+func (s *socket) run() {
+	count(s.hub.Metrics().Opened)
+	var alive sync.WaitGroup
+	alive.Go(s.write)
+	alive.Go(s.ping)
+	join := time.AfterFunc(s.limits.JoinTime, func() {
+		if s.joined() == "" {
+			s.End(code.New(code.JoinTimeout, "no join within %v", s.limits.JoinTime))
+		}
+	})
+	s.End(s.read())
+	join.Stop()
+	cut := time.AfterFunc(s.limits.CloseTime, s.cut)
+	alive.Wait()
+	cut.Stop()
+
+	why := s.reason()
+	thrownOut := why != nil && closeCode(why)/100 == 44
+	if thrownOut {
+		s.stopWork()
+	}
+	s.in.close(thrownOut)
+	late := time.AfterFunc(s.limits.DrainTime, s.stopWork)
+	for _, c := range s.in.drain() {
+		s.leave(c)
+	}
+	late.Stop()
+	s.stopWork()
+	s.hub.Remove(s, s.joined())
+	s.log(why)
+	if closed := s.hub.Metrics().Closed; closed != nil {
+		var word code.Code
+		if why != nil {
+			word = why.Code
+		}
+		closed(word)
+	}
+}
+
+// log is the edge at which private causes are written down.
+func (s *socket) log(why *code.Error) {
+	at := []any{"key", s.key.ID, "agent", s.key.Agent, "peer", s.joined(), "remote", s.remote, "after", time.Since(s.since)}
+	level, text := slog.LevelDebug, "the peer closed the socket"
+	if why != nil {
+		level, text = slog.LevelInfo, "socket closed"
+		at = append(at, "code", why.Code, "why", why.Message)
+		if why.Cause != nil {
+			at = append(at, "cause", why.Cause)
+		}
+		if why.Code == code.Internal {
+			level = slog.LevelError
+		}
+	}
+	s.hub.Log().Log(context.Background(), level, text, at...)
+}
+
+// End, Key, Info, Ephemeral and Appeared are what the hub asks of a socket.
+
+func (s *socket) Key() doc.Key { return s.key }
+
+// End begins the end. Calls after the first do nothing.
+func (s *socket) End(why *code.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
+	s.over, s.why = true, why
+	s.out.close()
+	close(s.ended)
+}
+
+func (s *socket) Info() hub.Info {
+	return hub.Info{
+		Key: s.key.ID, Agent: s.key.Agent, Peer: s.joined(), Remote: s.remote, Since: s.since,
+		Documents: s.in.documents(), Queued: s.out.queuedBytes(),
+	}
+}
+
+func (s *socket) Ephemeral(m repo.Ephemeral) {
+	m.TargetID = s.joined()
+	if full := s.out.offer(m, len(m.Data)); full {
+		s.dropped("full")
+	}
+}
+
+func (s *socket) Appeared(id crdt.DocumentID) { s.in.appeared(repo.NameOf(id)) }
+
+func (s *socket) joined() repo.PeerID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peer
+}
+
+func (s *socket) reason() *code.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
+}
+
+func (s *socket) isOver() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// cut ends a connection whose peer does not take part in closing it.
+func (s *socket) cut() { _ = s.link.Close() }
+
+// write sends what is in the outbox, and says goodbye when the socket has ended.
+func (s *socket) write() {
+	for {
+		frame, ok := s.out.take()
+		if !ok {
+			break
+		}
+		b, err := repo.Encode(frame)
+		if err != nil {
+			s.End(code.From(err))
+			break
+		}
+		if err := send(s.ws, s.link, b, s.limits.WriteTime); err != nil {
+			s.End(nil)
+			break
+		}
+		if sent := s.hub.Metrics().Sent; sent != nil {
+			sent(len(b))
+		}
+	}
+	cut := time.AfterFunc(s.limits.CloseTime, s.cut)
+	defer cut.Stop()
+	if why := s.reason(); why != nil {
+		farewell(s.ws, s.link, s.server, s.joined(), why, s.limits.WriteTime)
+	}
+	_ = s.ws.CloseNow()
+}
+
+// ping finds out whether the line is alive: it ends a socket that has let a ping go unanswered.
+func (s *socket) ping() {
+	ticker := time.NewTicker(s.limits.PingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-ticker.C:
+		}
+		before := s.link.moved.Load()
+		ctx, cancel := context.WithTimeout(s.work, s.limits.PingEvery)
+		err := s.ws.Ping(ctx)
+		cancel()
+		// A reader that waits for room in the inbox does not get to see the pong.
+		if err != nil && s.link.moved.Load() == before && !s.in.isStalled() {
+			s.cut() // and so ends the reader
+			return
+		}
+	}
+}
+
+// read takes in frames until there are no more, and says why; nil when the peer has gone or the socket had ended.
+func (s *socket) read() *code.Error {
+	// The limit is our own: the library's would close with a code that is not in the table.
+	s.ws.SetReadLimit(-1)
+	before, bytes := 0, 0 // frames and their bytes that came before join
+	for {
+		limit := s.limits.FrameBytes
+		if s.joined() == "" {
+			limit = s.limits.JoinBytes - bytes
+		}
+		b, err := s.readFrame(limit)
+		if err != nil || s.isOver() {
+			var refusal *code.Error
+			errors.As(err, &refusal)
+			return refusal
+		}
+		if received := s.hub.Metrics().Received; received != nil {
+			received(len(b))
+		}
+		frame, err := repo.Decode(b)
+		if err != nil {
+			return code.From(err)
+		}
+		join, isJoin := frame.(repo.Join)
+		switch {
+		case isJoin:
+			err = s.join(join)
+		case s.joined() != "":
+			err = s.receive(frame)
+		default: // as the reference server does, but not for ever
+			if before, bytes = before+1, bytes+len(b); before > s.limits.JoinFrames {
+				err = code.New(code.BadFrame, "%d frames before join", before)
+			}
+		}
+		if err != nil {
+			return code.From(err)
+		}
+	}
+}
+
+// readFrame reads one binary message: a refusal, or an error that says that the connection has ended.
+func (s *socket) readFrame(limit int) ([]byte, error) {
+	kind, r, err := s.ws.Reader(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("read frame: %w", err)
+	}
+	if kind != websocket.MessageBinary {
+		return nil, code.New(code.BadFrame, "a frame is a binary message")
+	}
+	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("read frame: %w", err)
+	}
+	if len(b) > limit {
+		return nil, code.New(code.TooLarge, "a frame may have %d bytes", limit).With("limit", limit)
+	}
+	return b, nil
+}
+
+// join greets a peer. A socket is one peer's for its whole life.
+func (s *socket) join(j repo.Join) error {
+	switch s.joined() {
+	case j.SenderID: // again: it is greeted again
+	case "":
+		if !j.Speaks(repo.Version) {
+			return code.New(code.UnsupportedProtos, "this server speaks version %s", repo.Version)
+		}
+		if err := s.hub.Claim(j.SenderID, s); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.peer = j.SenderID
+		s.mu.Unlock()
+	default:
+		return code.New(code.BadFrame, "this socket has joined as another peer")
+	}
+	// Ephemeral: the peer is to keep no sync state for us beyond this run of the server.
+	s.say(repo.Peer{SenderID: s.server, TargetID: j.SenderID, Metadata: repo.Metadata{IsEphemeral: true}, Version: repo.Version})
+	return nil
+}
+
+// receive sorts out a frame of a joined peer.
+func (s *socket) receive(frame repo.Frame) error {
+	if frame.Sender() != s.joined() {
+		// Clients send every ephemeral message that they are given straight back, with its first sender.
+		s.dropped("echo")
+		return nil
+	}
+	switch f := frame.(type) {
+	case repo.Sync:
+		return s.about(f.Document, f, len(f.Data))
+	case repo.Request:
+		return s.about(f.Document, f, len(f.Data))
+	case repo.Ephemeral:
+		if len(f.Data) > s.limits.EphemeralBytes {
+			s.dropped("large")
+			return nil
+		}
+		return s.about(f.Document, f, len(f.Data))
+	}
+	return nil // news of remote heads, leave, and whatever later versions may say
+}
+
+// about leaves a frame for the workers.
+func (s *socket) about(name repo.DocumentName, frame repo.Frame, data int) error {
+	_, ephemeral := frame.(repo.Ephemeral)
+	id, err := name.ID()
+	if err != nil {
+		if !ephemeral {
+			s.say(repo.Unavailable{SenderID: s.server, TargetID: s.joined(), Document: name})
+		}
+		return nil
+	}
+	err = s.in.put(name, id, frame, data)
+	if !code.Is(err, code.TooManyDocuments) {
+		return err
+	}
+	// The other documents of the socket are not to suffer for one too many.
+	if !ephemeral {
+		s.complain(code.From(err))
+		s.say(repo.Unavailable{SenderID: s.server, TargetID: s.joined(), Document: name})
+	}
+	return nil
+}
+
+// say leaves a frame without data in the outbox.
+func (s *socket) say(frame repo.Frame) {
+	if full := s.out.put(frame, 0); full {
+		s.End(slowReader())
+	}
+}
+
+// complain tells the peer's log of a refusal that does not end the socket.
+func (s *socket) complain(why *code.Error) {
+	s.say(repo.Error{SenderID: s.server, TargetID: s.joined(), Message: fmt.Sprintf("%s: %s", why.Code, why.Message)})
+}
+
+func slowReader() *code.Error {
+	return code.New(code.SlowReader, "too much waits to be sent to this socket")
+}
+
+func (s *socket) dropped(what string) {
+	if dropped := s.hub.Metrics().Dropped; dropped != nil {
+		dropped(what)
+	}
+}
+
+func count(f func()) {
+	if f != nil {
+		f()
+	}
+}
