@@ -56,3 +56,16 @@ func BenchmarkEvents(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDocument finds one document.
+func BenchmarkDocument(b *testing.B) {
+	s := openStore(b, b.TempDir(), Options{})
+	id := mustCreate(b, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for b.Loop() {
+		if _, err := s.Document(ctx, id); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

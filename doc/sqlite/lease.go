@@ -16,7 +16,7 @@ import (
 // LoadLeases returns the lease state as last saved.
 func (s *Store) LoadLeases(ctx context.Context) (lease.State, error) {
 	var state lease.State
-	err := s.read(ctx, func(v view) error {
+	err := s.readAtOnce(ctx, func(v view) error {
 		if err := v.row(`SELECT value FROM counters WHERE name = 'fence'`).Scan(&state.Fence); err != nil {
 			return fmt.Errorf("fence: %w", err)
 		}

@@ -148,8 +148,17 @@ func (s *Store) write(ctx context.Context, step func(tx) error) error {
 	return s.writer.do(ctx, step)
 }
 
-// read runs a step with a view of the database in which nothing changes.
+// read runs a step that reads. Statements of one step may see different commits.
 func (s *Store) read(ctx context.Context, step func(view) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return step(view{ctx, s.readers})
+}
+
+// readAtOnce runs a step whose statements all see the same commits.
+func (s *Store) readAtOnce(ctx context.Context, step func(view) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -162,19 +171,22 @@ func (s *Store) read(ctx context.Context, step func(view) error) error {
 	return step(view{ctx, t})
 }
 
-// view is a consistent view of the database.
+// view is what a step reads from.
 type view struct {
-	ctx context.Context
-	tx  *sql.Tx
+	ctx  context.Context
+	from interface {
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}
 }
 
 func (v view) row(query string, args ...any) *sql.Row {
-	return v.tx.QueryRowContext(v.ctx, query, args...)
+	return v.from.QueryRowContext(v.ctx, query, args...)
 }
 
 // each calls scan for every row of the query's answer.
 func (v view) each(query string, args []any, scan func(*sql.Rows) error) error {
-	rows, err := v.tx.QueryContext(v.ctx, query, args...)
+	rows, err := v.from.QueryContext(v.ctx, query, args...)
 	if err != nil {
 		return err
 	}

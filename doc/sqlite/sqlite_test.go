@@ -76,6 +76,7 @@ func TestPragmas(t *testing.T) {
 			t.Errorf("reader %d can write", i)
 		}
 	}
+	want["fullfsync"], want["checkpoint_fullfsync"], want["journal_size_limit"] = "1", "1", "67108864"
 	err := s.write(t.Context(), func(tx tx) error {
 		for name, value := range want {
 			check("writer", name, value, func(q string, dest any) error { return tx.row(q).Scan(dest) })

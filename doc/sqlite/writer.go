@@ -73,10 +73,16 @@ func (w *writer) do(ctx context.Context, step func(tx) error) error {
 	return j.err
 }
 
-// ready ends the set-up of the connection: from now on begin alone waits for other processes.
+// ready ends the set-up of the connection. From now on begin alone waits for other processes; a sync reaches
+// the medium on macOS too, where it else stops at the drive's cache; and what one large import leaves of the
+// write-ahead log does not stay for ever.
 func (w *writer) ready(ctx context.Context) error {
-	_, err := w.conn.ExecContext(ctx, "PRAGMA busy_timeout = 0")
-	return err
+	for _, pragma := range []string{"busy_timeout = 0", "fullfsync = 1", "checkpoint_fullfsync = 1", "journal_size_limit = 67108864"} {
+		if _, err := w.conn.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
+			return fmt.Errorf("set %s: %w", pragma, err)
+		}
+	}
+	return nil
 }
 
 // run serves the queue until close.

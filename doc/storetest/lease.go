@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +25,7 @@ var leasePromises = []promise{
 	{"lease events are in the document's log, with the state", leaseEvents},
 	{"lease events of an unknown document are dropped, the state stays", leaseEventsOfNone},
 	{"lease state is saved by many at once", concurrentLeases},
+	{"a save that is given up leaves state and event, or neither", givingUpLeases},
 }
 
 func saveLeases(t *testing.T, s doc.Store, commits ...doc.LeaseCommit) {
@@ -48,7 +51,7 @@ func newLease(r lease.Resource, holder lease.Agent, fence lease.Fence, end time.
 
 func newWaiter(r lease.Resource, agent lease.Agent) lease.Waiter {
 	return lease.Waiter{Resource: r, Agent: agent, Mode: lease.Shared, Operation: lease.Read, Reason: "to read", Duration: time.Second,
-		Since: day, Place: 30 * time.Second, Until: day.Add(30 * time.Second), Reserved: day.Add(5 * time.Second)}
+		Since: day, Place: 30 * time.Second, Keep: 5 * time.Second, Until: day.Add(30 * time.Second), Reserved: day.Add(5 * time.Second)}
 }
 
 func record(r lease.Resource, leases []lease.Lease, queue ...lease.Waiter) doc.LeaseCommit {
@@ -202,4 +205,33 @@ func concurrentLeases(t *testing.T, s doc.Store) {
 		t.Errorf("%d events, want %d", len(log), savers*rounds)
 	}
 	verifyChain(t, log)
+}
+
+func givingUpLeases(t *testing.T, s doc.Store) {
+	const savers = 64
+	m := newDocument("plan")
+	create(t, s, m)
+	together(savers, func(i int) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go cancel()
+		name := lease.Resource(fmt.Sprintf("lock:%d", i))
+		c := record(name, []lease.Lease{newLease(name, "ada", 1, day)})
+		c.Document, c.Events = m.ID, []doc.NewEvent{newEvent(doc.SectionLeased, "%s", name)}
+		if err := s.SaveLeases(ctx, []doc.LeaseCommit{c}); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("save: %v", err)
+		}
+	})
+	var states, events []string
+	for _, r := range loadLeases(t, s).Records {
+		states = append(states, fmt.Sprintf(`{"text":"%s"}`, r.Resource))
+	}
+	for _, e := range allEvents(t, s, m.ID) {
+		events = append(events, string(e.Payload))
+	}
+	slices.Sort(states)
+	slices.Sort(events)
+	if !slices.Equal(states, events) {
+		t.Errorf("states:\n %v\nevents:\n %v", states, events)
+	}
 }
