@@ -92,3 +92,55 @@ func open(t *testing.T, s Store, opts Options) *Keeper {
 	})
 	return k
 }
+
+// agrees says whether the saved events, replayed, give the saved state. free says which events cost nothing.
+func (s *memStore) agrees(t *testing.T) {
+	t.Helper()
+	state, events := s.saved()
+	book := newLedger()
+	for _, e := range events {
+		if err := book.add(e, e.Kind == Expired && e.Reason != ""); err != nil {
+			t.Fatalf("%s: %v", e.Kind, err)
+		}
+	}
+	if err := book.compare(state); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kinds gives what happened to a resource.
+func (s *memStore) kinds(r Resource) []Kind {
+	_, events := s.saved()
+	var kinds []Kind
+	for _, e := range events {
+		if e.Resource == r {
+			kinds = append(kinds, e.Kind)
+		}
+	}
+	return kinds
+}
+
+// gate is a store whose saves wait until they are let through.
+type gate struct {
+	*memStore
+	entered chan []Commit
+	let     chan struct{}
+}
+
+func newGate() *gate {
+	return &gate{memStore: newMemStore(), entered: make(chan []Commit), let: make(chan struct{})}
+}
+
+func (g *gate) SaveLeases(ctx context.Context, commits []Commit) error {
+	select {
+	case g.entered <- commits:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-g.let:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return g.memStore.SaveLeases(ctx, commits)
+}
