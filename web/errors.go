@@ -28,8 +28,7 @@ type refusal struct {
 // newRefusal is the refusal of any error. What is no *code.Error is INTERNAL.
 func newRefusal(err error) *refusal {
 	r := &refusal{what: code.From(err), header: http.Header{}}
-	var h *headed
-	if errors.As(err, &h) {
+	if h, ok := errors.AsType[*headed](err); ok {
 		r.header = h.header
 	}
 	switch r.GetStatus() {

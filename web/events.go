@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -15,13 +14,21 @@ import (
 
 // event is the schema of a log entry; doc.Event writes itself.
 type event struct {
-	ID        string         `json:"id" format:"uuid"`
-	Seq       string         `json:"seq" doc:"Position in the document's log, from 1, without gaps; a decimal string."`
-	Type      string         `json:"event_type" doc:"What happened, dotted: section.edited, section.leased, message.posted, ..."`
-	Actor     string         `json:"actor_id" doc:"Who did it; system where nobody did."`
-	Payload   map[string]any `json:"payload"`
-	CreatedAt string         `json:"created_at" format:"date-time"`
-	Hash      string         `json:"hash" doc:"SHA-256 over the previous event's hash and this event, in hexadecimal."`
+	ID        string  `json:"id" format:"uuid"`
+	Seq       string  `json:"seq" doc:"Position in the document's log, from 1, without gaps; a decimal string."`
+	Type      string  `json:"event_type" doc:"What happened, dotted: section.edited, section.leased, message.posted, ..."`
+	Actor     string  `json:"actor_id" doc:"Who did it; system where nobody did."`
+	Payload   payload `json:"payload" doc:"A JSON object."`
+	CreatedAt string  `json:"created_at" format:"date-time"`
+	Hash      string  `json:"hash" doc:"SHA-256 over the previous event's hash and this event, in hexadecimal."`
+}
+
+// payload is any JSON object, as it was spelt.
+type payload struct{ json.RawMessage }
+
+// Schema describes it to huma, which takes a json.RawMessage for anything at all.
+func (payload) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
 }
 
 func (s *Server) eventRoutes() {
@@ -99,19 +106,7 @@ func parseSince(s string) (doc.Seq, error) {
 
 type postEventInput struct {
 	DocumentPath
-	Body message
-}
-
-// message is any JSON object.
-type message struct{ raw json.RawMessage }
-
-func (m *message) UnmarshalJSON(data []byte) error {
-	m.raw = bytes.Clone(data)
-	return nil
-}
-
-func (message) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
+	Body payload
 }
 
 type postEventOutput struct{ Body doc.Event }
@@ -121,7 +116,7 @@ func (s *Server) postEvent(ctx context.Context, in *postEventInput) (*postEventO
 	if err != nil {
 		return nil, err
 	}
-	posted, err := s.library.Post(ctx, keyOf(ctx), meta.ID, in.Body.raw)
+	posted, err := s.library.Post(ctx, keyOf(ctx), meta.ID, in.Body.RawMessage)
 	if err != nil {
 		return nil, err
 	}

@@ -15,14 +15,6 @@ import (
 	"cowrite/lease"
 )
 
-// Bounds of what a request may ask of a lease.
-const (
-	minDuration = time.Second
-	maxDuration = 300 * time.Second
-	maxPlace    = 300 * time.Second
-	maxWait     = 60 * time.Second
-)
-
 const leasesAreAdvisory = "Leases are advisory: this one asks others to keep off, and blocks nobody's writes."
 
 // leaseAnswer is a lease as it is granted and shown.
@@ -113,7 +105,7 @@ type acquireLeaseInput struct {
 	Wait string `query:"wait" doc:"Wait in the queue for at most this long, 60s at most: 25s, 500ms or a number of seconds." example:"25s"`
 	Body struct {
 		LeaseDurationSeconds float64 `json:"leaseDurationSeconds" minimum:"1" maximum:"300"`
-		Reason               string  `json:"reason,omitempty" maxLength:"500" doc:"What for; shown to everybody."`
+		Reason               string  `json:"reason,omitempty" maxLength:"256" doc:"What for; shown to everybody."`
 		Queue                bool    `json:"queue,omitempty" doc:"Take a place in the queue if refused."`
 		PlaceSeconds         float64 `json:"placeSeconds,omitempty" minimum:"1" maximum:"300" doc:"How long the place lives after this ask; 30 if not given."`
 	} `nameHint:"LeaseRequest"`
@@ -202,7 +194,7 @@ type releaseLeaseInput struct {
 	SectionPath
 	IfMatch string `header:"If-Match" doc:"A leaseId: refuse with STALE_LEASE if the present lease is another one."`
 	Force   bool   `query:"force" doc:"End the lease whoever holds it. Administrators only."`
-	Reason  string `query:"reason" maxLength:"500" doc:"Of a forced release, for the log and the former holder."`
+	Reason  string `query:"reason" maxLength:"256" doc:"Of a forced release, for the log and the former holder."`
 }
 
 type releaseLeaseOutput struct {
@@ -288,14 +280,13 @@ func (s *Server) leaveQueue(ctx context.Context, in *SectionPath) (*leaveQueueOu
 	if err != nil {
 		return nil, err
 	}
-	agent := keyOf(ctx).Agent
-	out := new(leaveQueueOutput)
-	for _, w := range s.leases.Status(resource).Queue {
-		out.Body.Left = out.Body.Left || w.Agent == agent
-	}
-	if _, err := s.leases.Do(ctx, lease.Leave{Resource: resource, Agent: agent}); err != nil {
+	_, err = s.leases.Do(ctx, lease.Leave{Resource: resource, Agent: keyOf(ctx).Agent})
+	r, refused := errors.AsType[*lease.Refusal](err)
+	if err != nil && !(refused && r.Why == lease.NotQueued) {
 		return nil, s.leaseRefusal(ctx, err)
 	}
+	out := new(leaveQueueOutput)
+	out.Body.Left = err == nil
 	return out, nil
 }
 
@@ -354,11 +345,11 @@ func parseWait(s string) (time.Duration, error) {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(s)
-	if n, numErr := strconv.ParseFloat(s, 64); numErr == nil && math.Abs(n) <= maxWait.Seconds() {
+	if n, numErr := strconv.ParseFloat(s, 64); numErr == nil && math.Abs(n) <= lease.MaxWait.Seconds() {
 		d, err = seconds(n), nil
 	}
-	if err != nil || d < 0 || d > maxWait {
-		return 0, code.New(code.InvalidDuration, "wait is a time from 0 to %v, such as 25s", maxWait)
+	if err != nil || d < 0 || d > lease.MaxWait {
+		return 0, code.New(code.InvalidDuration, "wait is a time from 0 to %v, such as 25s", lease.MaxWait)
 	}
 	return d, nil
 }
@@ -366,6 +357,7 @@ func parseWait(s string) (time.Duration, error) {
 // codesOfRefusals is what the keeper's refusals are called at this door.
 var codesOfRefusals = map[lease.Why]code.Code{
 	lease.Held:          code.SectionLeased,
+	lease.NotQueued:     code.SectionLeased, // of a long poll whose place was given up meanwhile
 	lease.QueueFull:     code.QueueFull,
 	lease.Deadlock:      code.Deadlock,
 	lease.NotHolder:     code.NotHolder,
@@ -374,12 +366,17 @@ var codesOfRefusals = map[lease.Why]code.Code{
 	lease.TooMany:       code.TooManyLeases,
 }
 
-// leaseRefusal says a keeper's refusal with all that an agent needs to decide what to do. Other errors
-// it leaves as they are.
+// leaseRefusal says a keeper's refusal with all that an agent needs to decide what to do.
 func (s *Server) leaseRefusal(ctx context.Context, err error) error {
-	var r *lease.Refusal
-	if !errors.As(err, &r) {
-		return err
+	switch {
+	case errors.Is(err, lease.ErrInvalid):
+		return code.New(code.BadRequest, "%v", err)
+	case errors.Is(err, lease.ErrClosed):
+		return code.New(code.ShuttingDown, "the server is shutting down").Because(err)
+	}
+	r, ok := errors.AsType[*lease.Refusal](err)
+	if !ok {
+		return fmt.Errorf("ask lease keeper: %w", err)
 	}
 	c := codesOfRefusals[r.Why]
 	switch r.Why {
@@ -388,9 +385,9 @@ func (s *Server) leaseRefusal(ctx context.Context, err error) error {
 	case lease.TooMany:
 		return code.New(c, "this agent holds %d leases, which is the most that one may hold", r.Limit).With("limit", r.Limit)
 	case lease.NotHolder:
-		return s.withHolder(ctx, code.New(c, "somebody else holds this lease"), r.Status)
+		return s.withHolder(code.New(c, "somebody else holds this lease"), r.Status)
 	case lease.StaleLease:
-		return s.withHolder(ctx, code.New(c, "the present lease is another one"), r.Status)
+		return s.withHolder(code.New(c, "the present lease is another one"), r.Status)
 	}
 	var refused *code.Error
 	switch r.Why {
@@ -402,7 +399,7 @@ func (s *Server) leaseRefusal(ctx context.Context, err error) error {
 	default:
 		refused = code.New(c, "another agent is editing here right now; leases are advisory")
 	}
-	refused = s.withHolder(ctx, refused, r.Status).With("waiters", len(r.Status.Queue)).With("waitMs", r.Wait.Milliseconds())
+	refused = s.withHolder(refused, r.Status).With("waiters", len(r.Status.Queue)).With("waitMs", r.Wait.Milliseconds())
 	back := s.timeLeft(r.Status)
 	if r.Position > 0 {
 		refused = refused.With("position", r.Position)
@@ -415,7 +412,7 @@ func (s *Server) leaseRefusal(ctx context.Context, err error) error {
 
 // withHolder adds who is in the way: whoever holds the lease, the last to end if there are several, or
 // for whom it is reserved.
-func (s *Server) withHolder(ctx context.Context, e *code.Error, status lease.Status) *code.Error {
+func (s *Server) withHolder(e *code.Error, status lease.Status) *code.Error {
 	switch {
 	case len(status.Holders) > 0:
 		l := status.Holders[0]

@@ -150,7 +150,7 @@ type response struct {
 }
 
 func (w *response) WriteHeader(status int) {
-	if w.status == 0 && status >= http.StatusOK {
+	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
 		w.extend()
 	}

@@ -127,7 +127,7 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, k doc.Key, m
 func encodeEvents(events []doc.Event) ([]byte, error) {
 	var b bytes.Buffer
 	for _, e := range events {
-		data, err := json.Marshal(e)
+		data, err := json.Marshal(e) // on one line
 		if err != nil {
 			return nil, fmt.Errorf("marshal event %s: %w", e.Seq, err)
 		}
