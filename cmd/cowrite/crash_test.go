@@ -33,14 +33,16 @@ func TestStoppedServerKeepsWhatItAcknowledged(t *testing.T) {
 	crash(t, 5, syscall.SIGTERM, 0)
 }
 
-// worker is one client of the crash tests: it remembers what was acknowledged to it.
+// crashClient is one client of the crash tests: it remembers what was acknowledged to it.
 type crashClient interface {
 	// step does one thing and returns when it is acknowledged, or an error when the server has gone.
 	step(ctx context.Context, r *rand.Rand) error
 	// connect tells the client where the server is now.
 	connect(ctx context.Context, p *process) error
-	// check says what is missing of all that was acknowledged to the client so far.
-	check(ctx context.Context, log []doc.Event) error
+	// check says what the server, started again, misses of all that was acknowledged to the client so far.
+	check(ctx context.Context, server *client.Client, log []doc.Event) error
+	// acknowledged counts what was.
+	acknowledged() int
 	// disconnect ends what connect began.
 	disconnect()
 }
@@ -73,9 +75,9 @@ func crash(t *testing.T, rounds int, signal syscall.Signal, exit int) {
 			}
 		})
 		p = start(t, data)
-		log := verified(t, p)
+		server, log := p.client(t), verified(t, p)
 		for _, c := range clients {
-			if err := c.check(t.Context(), log); err != nil {
+			if err := c.check(t.Context(), server, log); err != nil {
 				t.Errorf("round %d, %T: %v", round, c, err)
 			}
 		}
@@ -83,6 +85,11 @@ func crash(t *testing.T, rounds int, signal syscall.Signal, exit int) {
 			t.FailNow()
 		}
 		t.Logf("round %d: %d acknowledged steps in %s, %d events in the log", round, steps, life, len(log))
+	}
+	for _, c := range clients {
+		if c.acknowledged() == 0 {
+			t.Errorf("%T got nothing acknowledged in %d rounds", c, rounds)
+		}
 	}
 }
 
@@ -201,6 +208,8 @@ type writer struct {
 	lines   lines
 }
 
+func (w *writer) acknowledged() int { return len(w.lines.acknowledged) }
+
 func (w *writer) step(ctx context.Context, _ *rand.Rand) error {
 	now, err := w.Section(ctx, crashDocument, w.section)
 	if err != nil {
@@ -214,8 +223,8 @@ func (w *writer) step(ctx context.Context, _ *rand.Rand) error {
 	return nil
 }
 
-func (w *writer) check(ctx context.Context, log []doc.Event) error {
-	now, err := w.Section(ctx, crashDocument, w.section)
+func (w *writer) check(ctx context.Context, server *client.Client, log []doc.Event) error {
+	now, err := server.Section(ctx, crashDocument, w.section)
 	if err != nil {
 		return err
 	}
@@ -246,22 +255,19 @@ const (
 	leaseSeconds  = 300 // longer than the test
 )
 
+func (p *poster) acknowledged() int { return min(len(p.seen), len(p.leases)) }
+
 func (p *poster) step(ctx context.Context, r *rand.Rand) error {
-	switch r.IntN(4) {
-	case 0:
-		return p.lease(ctx, func() (client.Lease, error) {
+	held := p.held.LeaseID != ""
+	switch chance := r.IntN(4); {
+	case chance == 0:
+		return p.lease(func() (client.Lease, error) {
 			return p.AcquireLease(ctx, crashDocument, leasedSection, leaseSeconds, "crash")
 		})
-	case 1:
-		if p.held.LeaseID == "" {
-			return nil
-		}
-		return p.lease(ctx, func() (client.Lease, error) { return p.RenewLease(ctx, crashDocument, leasedSection, leaseSeconds) })
-	case 2:
-		if p.held.LeaseID == "" {
-			return nil
-		}
-		return p.lease(ctx, func() (client.Lease, error) {
+	case chance == 1 && held:
+		return p.lease(func() (client.Lease, error) { return p.RenewLease(ctx, crashDocument, leasedSection, leaseSeconds) })
+	case chance == 2 && held:
+		return p.lease(func() (client.Lease, error) {
 			return client.Lease{}, p.ReleaseLease(ctx, crashDocument, leasedSection)
 		})
 	}
@@ -274,7 +280,7 @@ func (p *poster) step(ctx context.Context, r *rand.Rand) error {
 }
 
 // lease makes a call that may leave the lease in doubt.
-func (p *poster) lease(_ context.Context, call func() (client.Lease, error)) error {
+func (p *poster) lease(call func() (client.Lease, error)) error {
 	l, err := call()
 	if err != nil {
 		p.doubt = true
@@ -287,7 +293,7 @@ func (p *poster) lease(_ context.Context, call func() (client.Lease, error)) err
 	return nil
 }
 
-func (p *poster) check(ctx context.Context, log []doc.Event) error {
+func (p *poster) check(ctx context.Context, server *client.Client, log []doc.Event) error {
 	for seq, hash := range p.seen {
 		if int(seq) > len(log) || log[seq-1].Hash != hash {
 			return fmt.Errorf("the acknowledged event %s is not in the log", seq)
@@ -310,11 +316,11 @@ func (p *poster) check(ctx context.Context, log []doc.Event) error {
 			return fmt.Errorf("the acknowledged grant %s is %d times in the log", id, grants[id])
 		}
 	}
-	return p.checkHeld(ctx)
+	return p.checkHeld(ctx, server)
 }
 
-func (p *poster) checkHeld(ctx context.Context) error {
-	live, err := p.Leases(ctx, crashDocument)
+func (p *poster) checkHeld(ctx context.Context, server *client.Client) error {
+	live, err := server.Leases(ctx, crashDocument)
 	if err != nil {
 		return err
 	}

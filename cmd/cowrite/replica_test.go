@@ -10,6 +10,7 @@ import (
 	"github.com/automerge/automerge-go"
 	"github.com/coder/websocket"
 
+	"cowrite/cmd/cowrite/client"
 	"cowrite/doc"
 	"cowrite/sync/repo"
 )
@@ -79,6 +80,8 @@ func (r *replica) body() *automerge.Text {
 	return value.Text()
 }
 
+func (r *replica) acknowledged() int { return len(r.lines.acknowledged) }
+
 func (r *replica) step(ctx context.Context, _ *rand.Rand) error {
 	line := r.lines.next(r.agent)
 	if err := r.body().Append(line); err != nil {
@@ -104,8 +107,8 @@ func (r *replica) step(ctx context.Context, _ *rand.Rand) error {
 	}
 }
 
-func (r *replica) check(ctx context.Context, _ []doc.Event) error {
-	now, err := r.Section(ctx, crashDocument, r.section)
+func (r *replica) check(ctx context.Context, server *client.Client, _ []doc.Event) error {
+	now, err := server.Section(ctx, crashDocument, r.section)
 	if err != nil {
 		return err
 	}

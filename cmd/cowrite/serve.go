@@ -42,10 +42,10 @@ func (c serveCommand) Run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return errors.Join(err, s.close(ctx))
 	}
-	log.Info("serving", "addr", listener.Addr().String(), "data", c.Data)
 	if drawn != "" {
 		fmt.Fprintf(p.Stdout, firstKeyNotice, drawn, reachable(listener.Addr()))
 	}
+	log.Info("serving", "addr", listener.Addr().String(), "data", c.Data)
 	return s.serve(ctx, listener)
 }
 
