@@ -64,7 +64,7 @@ func (d *doing) acquire(c Acquire) (Answer, *Refusal) {
 	if !c.Waiting {
 		w.Until = d.now.Add(w.Place)
 	}
-	d.insertPlace(r, ahead, place{w, p})
+	d.insertPlace(r, ahead, place{p, w})
 	undo := func() {
 		d.removePlace(r, ahead)
 		if at >= 0 {

@@ -48,13 +48,13 @@ type resource struct {
 }
 
 type holding struct {
-	Lease
 	by *party
+	Lease
 }
 
 type place struct {
-	Waiter
 	by *party
+	Waiter
 }
 
 // party is an agent with where it is to be found.
@@ -250,12 +250,24 @@ func (r *resource) reserved() int {
 	return i
 }
 
+// holderIndex is where p stands among the holders, -1: nowhere. It and placeIndex are most of a search of the
+// graph, so they copy nothing.
 func (r *resource) holderIndex(p *party) int {
-	return slices.IndexFunc(r.holders, func(h holding) bool { return h.by == p })
+	for i := range r.holders {
+		if r.holders[i].by == p {
+			return i
+		}
+	}
+	return -1
 }
 
 func (r *resource) placeIndex(p *party) int {
-	return slices.IndexFunc(r.queue, func(w place) bool { return w.by == p })
+	for i := range r.queue {
+		if r.queue[i].by == p {
+			return i
+		}
+	}
+	return -1
 }
 
 // resource finds a resource, or makes one that keep will remember.

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 100, "how many seeds the simulation runs")
+	simSeeds = flag.Int("sim.seeds", 40, "how many seeds the simulation runs")
 	simSteps = flag.Int("sim.steps", 1000, "how many steps each seed has")
 	simSeed  = flag.Uint64("sim.seed", 1, "the first seed")
 )
@@ -20,11 +23,24 @@ var epoch = time.Date(2026, 4, 16, 3, 0, 0, 0, time.UTC)
 // TestSimulation lets a kernel live through random commands, pauses, crashes and clocks that were set while it
 // was down, and holds it to its invariants after each step. To see one seed again: -sim.seeds 1 -sim.seed N.
 func TestSimulation(t *testing.T) {
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	worlds := make([]map[string]int, runtime.GOMAXPROCS(0))
+	for i := range worlds {
+		worlds[i] = make(map[string]int)
+		wg.Go(func() {
+			for n := next.Add(1) - 1; n < uint64(*simSeeds) && !t.Failed(); n = next.Add(1) - 1 {
+				if err := simulate(*simSeed+n, *simSteps, worlds[i]); err != nil {
+					t.Errorf("seed %d: %v", *simSeed+n, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 	seen := make(map[string]int)
-	for i := range *simSeeds {
-		seed := *simSeed + uint64(i)
-		if err := simulate(seed, *simSteps, seen); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+	for _, w := range worlds {
+		for what, n := range w {
+			seen[what] += n
 		}
 	}
 	t.Logf("%d seeds of %d steps: %v", *simSeeds, *simSteps, seen)
@@ -32,7 +48,7 @@ func TestSimulation(t *testing.T) {
 		"grant", "renew", "release", "expire", "force", "end", "transfer", "queue", "unqueue", "reserve", "lapse", "deadlock",
 		"held", "queue_full", "not_holder", "no_active_lease", "stale_lease", "too_many_leases", "not_queued", "crash",
 	} {
-		if *simSeeds >= 100 && seen[what] == 0 {
+		if *simSeeds >= 40 && seen[what] == 0 {
 			t.Errorf("the simulation never came to %q", what)
 		}
 	}

@@ -116,11 +116,11 @@ func (k *Kernel) put(rec Record) {
 	}
 	for _, l := range rec.Leases {
 		l.AcquiredAt, l.ExpiresAt = instant(l.AcquiredAt), instant(l.ExpiresAt)
-		k.addHolder(r, holding{l, k.party(l.Holder)})
+		k.addHolder(r, holding{k.party(l.Holder), l})
 	}
 	for i, w := range rec.Queue {
 		w.Since, w.Until, w.Reserved = instant(w.Since), instant(w.Until), instant(w.Reserved)
-		k.insertPlace(r, i, place{w, k.party(w.Agent)})
+		k.insertPlace(r, i, place{k.party(w.Agent), w})
 	}
 	k.keep(r)
 }
