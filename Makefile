@@ -7,7 +7,6 @@ DATA     ?= ./data
 FUZZTIME ?= 1m
 
 PAGE     := web/ui/dist/index.html
-MODULES  := web/ui/node_modules/.package-lock.json
 SOURCES  := $(shell find web/ui/src web/ui/public web/ui/index.html web/ui/*.json web/ui/*.ts web/ui/*.js -type f 2>/dev/null)
 
 .DEFAULT_GOAL := help
@@ -31,14 +30,18 @@ binary:
 
 web: $(PAGE) ## Build the page that the binary carries
 
-$(PAGE): $(MODULES) $(SOURCES)
+$(PAGE): web/ui/node_modules/.package-lock.json $(SOURCES)
 	npm --prefix web/ui run build
+	@touch $@
 
-$(MODULES): web/ui/package-lock.json
-	npm --prefix web/ui ci --no-audit --no-fund
+# npm packages, as the lock file names them.
+%/node_modules/.package-lock.json: %/package-lock.json
+	npm --prefix $* ci --no-audit --no-fund
 	@touch $@
 
 test: ## Install what the tests need and run every test
+	.ci/chromium
+	$(MAKE) build web sync/e2e/node_modules/.package-lock.json
 	.ci/test
 
 race: ## Run the Go tests with the race detector
