@@ -26,9 +26,7 @@ func (s *socket) deal(c *conversation, n note) {
 		s.out.rest()
 		s.sync(c, f.Data, false)
 	case repo.Ephemeral:
-		if c.attachment != nil {
-			s.hub.Relay(c.id, s, f)
-		}
+		s.hub.Relay(c.id, s, f)
 	}
 }
 

@@ -175,6 +175,26 @@ func TestAPeerThatTakesNoAnswersIsNotListenedTo(t *testing.T) {
 	})
 }
 
+// What is answered without a document's help is bounded too.
+func TestAFloodOfQuestions(t *testing.T) {
+	inWorld(t, hub.Limits{OutboundMessages: 20, PingEvery: time.Hour, WriteTime: time.Hour}, func(w *world) {
+		deaf := w.raw("bob", "b")
+		for range 100 {
+			frame := encode(t, repo.Request{SenderID: "b", Document: "none of ours", Data: asking("please")})
+			if _, err := deaf.Write(rawFrame(frame)); err != nil {
+				break // it was closed
+			}
+		}
+		lifeOf(deaf)
+		synctest.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.closed) != 1 || w.closed[0] != code.SlowReader {
+			t.Errorf("sockets closed with %v, want one %s", w.closed, code.SlowReader)
+		}
+	})
+}
+
 func TestADeadLineIsNoticedWithinTenSeconds(t *testing.T) {
 	inWorld(t, hub.Limits{}, func(w *world) {
 		w.join("alice", "a")
@@ -327,6 +347,10 @@ func TestEphemeralMessagesAreDroppedFirst(t *testing.T) {
 			writer.send(repo.Ephemeral{SenderID: "a", Document: name("d"), Count: i, Data: []byte{1}})
 		}
 		writer.wantQuiet()
+		for range 9 { // there is room for what must not be lost
+			writer.sync("d", content("text"))
+			writer.wantSync("d", "ack")
+		}
 		if n := len(w.hub.Sockets()); n != 2 {
 			t.Errorf("%d sockets are left, want 2", n)
 		}

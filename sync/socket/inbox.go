@@ -23,7 +23,8 @@ type inbox struct {
 	workers       int             // there is one while any conversation is ready
 	frames, bytes int             // of all notes that wait or are being dealt with
 	closed        bool
-	stalled       bool // the reader waits for room
+	stalled       bool   // the reader waits for room
+	stalls        uint64 // how often it did
 }
 
 // note is one thing for a worker to deal with.
@@ -63,7 +64,10 @@ func (b *inbox) put(name repo.DocumentName, id crdt.DocumentID, frame repo.Frame
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for !b.closed && (b.frames >= b.limits.InboundFrames || b.bytes >= b.limits.InboundBytes) {
-		b.stalled = true
+		if !b.stalled {
+			b.stalled = true
+			b.stalls++
+		}
 		b.change.Wait()
 	}
 	b.stalled = false
@@ -163,16 +167,11 @@ func (b *inbox) finish(c *conversation, n note) {
 	c.frames, c.busy = nil, false
 }
 
-// close takes no more notes. forget drops those that wait, too.
-func (b *inbox) close(forget bool) {
+// close takes no more notes.
+func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	if forget {
-		for _, c := range b.conversations {
-			c.frames = nil
-		}
-	}
 	b.change.Broadcast()
 }
 
@@ -196,8 +195,9 @@ func (b *inbox) documents() int {
 	return len(b.conversations)
 }
 
-func (b *inbox) isStalled() bool {
+// stall says whether the reader waits for room, and how often it has had to.
+func (b *inbox) stall() (now bool, times uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.stalled
+	return b.stalled, b.stalls
 }

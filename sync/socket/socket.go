@@ -40,6 +40,7 @@ type socket struct {
 	peer repo.PeerID // "" before join
 	over bool        // End was called
 	why  *code.Error // nil: the peer has gone
+	late *time.Timer // cuts the connection when the end takes too long
 }
 
 func newSocket(h *hub.Hub, key doc.Key, server repo.PeerID, ws *websocket.Conn, l *link, remote string) *socket {
@@ -58,9 +59,9 @@ func newSocket(h *hub.Hub, key doc.Key, server repo.PeerID, ws *websocket.Conn, 
 func (s *socket) refuse(why *code.Error) {
 	s.log(why)
 	s.stopWork()
-	cut := time.AfterFunc(s.limits.CloseTime, s.cut)
-	defer cut.Stop()
+	s.End(why)
 	farewell(s.ws, s.link, s.server, "", why, s.limits.WriteTime)
+	s.late.Stop()
 }
 
 // run lets the socket live until its peer goes or someone ends it. What the peer had sent by then is still
@@ -77,21 +78,19 @@ func (s *socket) run() {
 	})
 	s.End(s.read())
 	join.Stop()
-	cut := time.AfterFunc(s.limits.CloseTime, s.cut)
 	alive.Wait()
-	cut.Stop()
+	s.late.Stop()
 
 	why := s.reason()
-	thrownOut := why != nil && closeCode(why)/100 == 44
-	if thrownOut {
+	s.in.close()
+	if why != nil && closeCode(why)/100 == 44 { // thrown out: what waits is refused
 		s.stopWork()
 	}
-	s.in.close(thrownOut)
-	late := time.AfterFunc(s.limits.DrainTime, s.stopWork)
+	patience := time.AfterFunc(s.limits.DrainTime, s.stopWork)
 	for _, c := range s.in.drain() {
 		s.leave(c)
 	}
-	late.Stop()
+	patience.Stop()
 	s.stopWork()
 	s.hub.Remove(s, s.joined())
 	s.log(why)
@@ -125,7 +124,7 @@ func (s *socket) log(why *code.Error) {
 
 func (s *socket) Key() doc.Key { return s.key }
 
-// End begins the end. Calls after the first do nothing.
+// End begins the end, for which there is CloseTime. Calls after the first do nothing.
 func (s *socket) End(why *code.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,6 +132,7 @@ func (s *socket) End(why *code.Error) {
 		return
 	}
 	s.over, s.why = true, why
+	s.late = time.AfterFunc(s.limits.CloseTime, s.cut)
 	s.out.close()
 	close(s.ended)
 }
@@ -197,8 +197,6 @@ func (s *socket) write() {
 			sent(len(b))
 		}
 	}
-	cut := time.AfterFunc(s.limits.CloseTime, s.cut)
-	defer cut.Stop()
 	if why := s.reason(); why != nil {
 		farewell(s.ws, s.link, s.server, s.joined(), why, s.limits.WriteTime)
 	}
@@ -215,15 +213,24 @@ func (s *socket) ping() {
 			return
 		case <-ticker.C:
 		}
-		before := s.link.moved.Load()
+		moved, excused := s.link.moved.Load(), s.excused()
 		ctx, cancel := context.WithTimeout(s.work, s.limits.PingEvery)
 		err := s.ws.Ping(ctx)
 		cancel()
-		// A reader that waits for room in the inbox does not get to see the pong.
-		if err != nil && s.link.moved.Load() == before && !s.in.isStalled() {
+		if err != nil && s.link.moved.Load() == moved && !excused() {
 			s.cut() // and so ends the reader
 			return
 		}
+	}
+}
+
+// excused begins to watch for the one good reason not to have seen a pong: the reader waits for room in the inbox,
+// or has since then.
+func (s *socket) excused() func() bool {
+	before, times := s.in.stall()
+	return func() bool {
+		now, since := s.in.stall()
+		return before || now || since != times
 	}
 }
 

@@ -206,6 +206,11 @@ func TestRevokedKeyLosesItsSockets(t *testing.T) {
 		stubborn := w.raw("alice", "a3") // never answers the close frame
 		life := make(chan time.Duration)
 		go func() { life <- lifeOf(stubborn) }()
+		w.docs.create("d", "text")
+		stuck := w.raw("alice", "a4") // does not take its answer
+		if _, err := stuck.Write(rawFrame(encode(t, repo.Request{SenderID: "a4", Document: name("d"), Data: asking("please")}))); err != nil {
+			t.Fatal(err)
+		}
 		synctest.Wait()
 		w.hub.CloseKey("alice", code.New(code.KeyRevoked, "this key was revoked"))
 		one.wantClose(code.KeyRevoked)
@@ -213,6 +218,11 @@ func TestRevokedKeyLosesItsSockets(t *testing.T) {
 		if took := <-life; took > time.Second {
 			t.Errorf("a socket that does not close lived for %v more", took)
 		}
+		synctest.Wait()
+		if left := w.hub.Sockets(); len(left) != 1 {
+			t.Errorf("%d sockets are left after a second, want Bob's alone", len(left))
+		}
+		_ = stuck.Close()
 		w.open("alice").wantClose(code.KeyRevoked) // as one that was being opened meanwhile
 		other.wantQuiet()
 	})
@@ -456,6 +466,37 @@ func TestADocumentThatComesBack(t *testing.T) {
 		peer.wantUnavailable("d")
 		peer.sync("d", content("two"))
 		peer.wantSync("d", "ack")
+	})
+}
+
+// What happens to a document while it is busy is dealt with afterwards.
+func TestADocumentThatGoesWhileItIsBusy(t *testing.T) {
+	inWorld(t, hub.Limits{}, func(w *world) {
+		peer, other := w.join("alice", "a"), w.join("bob", "b")
+		for _, c := range []*client{peer, other} {
+			c.sync("d", content("one"))
+			c.wantSync("d", "ack")
+		}
+		peer.wantSync("d", "one")
+		hold := make(chan struct{})
+		w.docs.change("d", func(d *document) { d.hold = hold })
+		peer.sync("d", content("two"))
+		synctest.Wait()
+		w.docs.gone("d", code.New(code.DocumentDeleted, "deleted"))
+		other.wantUnavailable("d")
+		peer.wantQuiet()
+		close(hold)
+		peer.wantSync("d", "ack")
+		if m, ok := peer.next().(repo.Unavailable); !ok || m.Document != name("d") {
+			t.Errorf("got %#v, want doc-unavailable", m)
+		}
+		// Neither is in the room any more.
+		other.send(repo.Ephemeral{SenderID: "b", Document: name("d"), Count: 1, Data: []byte{1}})
+		other.wantQuiet()
+		peer.sync("d", content("three"))
+		peer.wantSync("d", "ack")
+		peer.send(repo.Ephemeral{SenderID: "a", Document: name("d"), Count: 1, Data: []byte{1}})
+		other.wantQuiet()
 	})
 }
 
