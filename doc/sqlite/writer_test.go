@@ -137,13 +137,16 @@ func TestFailedCommitIsTriedAlone(t *testing.T) {
 	s := openStore(t, t.TempDir(), Options{})
 	id := mustCreate(t, s)
 	var fail atomic.Bool
+	var once sync.Once
 	onCommit(t, s, func() bool { return !fail.Swap(false) })
 	release := hold(t, s)
 	var jobs []*job
 	for range 5 {
-		jobs = append(jobs, enqueue(s, appending(id, 2)))
+		jobs = append(jobs, enqueue(s, func(t tx) error {
+			once.Do(func() { fail.Store(true) })
+			return appending(id, 2)(t)
+		}))
 	}
-	fail.Store(true)
 	release()
 	for _, j := range jobs {
 		if <-j.done; j.err != nil {
@@ -316,5 +319,30 @@ func TestGivingUp(t *testing.T) {
 	}
 	if log := verify(t, s, id); len(log) != 1 {
 		t.Errorf("%d events, want 1", len(log))
+	}
+}
+
+// A call that was let in before Close is served, however late it comes to the writer.
+func TestCloseWaitsForCalls(t *testing.T) {
+	s := openStore(t, t.TempDir(), Options{})
+	id := mustCreate(t, s)
+	if err := s.enter(); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	for s.write(t.Context(), appending(id, 1)) == nil { // until Close has begun
+	}
+	if err := s.writer.do(t.Context(), appending(id, 1)); err != nil {
+		t.Errorf("the call that was let in: %v", err)
+	}
+	select {
+	case err := <-closed:
+		t.Errorf("close did not wait: %v", err)
+	default:
+	}
+	s.leave()
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }
