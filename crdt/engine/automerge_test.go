@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	start = time.Date(2026, 11, 29, 12, 0, 0, 500e6, time.UTC)
+	noon  = time.Date(2026, 11, 29, 12, 0, 0, 500e6, time.UTC)
 	docID = crdt.DocumentID{1}
 )
 
@@ -44,7 +44,7 @@ func load(t fataler, e Engine, parts ...[]byte) Document {
 
 func edit(t fataler, d Document, base []crdt.Hash, ops ...Op) *crdt.Change {
 	t.Helper()
-	c, err := d.Edit(t.Context(), base, start, ops)
+	c, err := d.Edit(t.Context(), base, noon, ops)
 	if err != nil {
 		t.Fatalf("edit: %v", err)
 	}
@@ -95,7 +95,7 @@ func testEngine(t *testing.T, open func(t *testing.T) Engine) {
 			Put{crdt.Path{"n"}, nil},
 			Delete{crdt.Path{"not there"}},
 		)
-		if c == nil || c.Seq != 1 || !c.Time.Equal(start.Truncate(time.Second)) || c.StartOp != 1 {
+		if c == nil || c.Seq != 1 || !c.Time.Equal(noon.Truncate(time.Second)) || c.StartOp != 1 {
 			t.Fatalf("change %+v", c)
 		}
 		want := map[string]Value{
@@ -177,7 +177,7 @@ func testEngine(t *testing.T, open func(t *testing.T) Engine) {
 			"shortened before":    {Splice{text, 0, 3, ""}, Splice{text, 1, 0, "x"}},
 			"replaced before":     {PutMap{crdt.Path{"map", "a"}}, PutMap{crdt.Path{"map"}}, Put{crdt.Path{"map", "a", "b"}, "x"}},
 		} {
-			c, err := d.Edit(t.Context(), nil, start, ops)
+			c, err := d.Edit(t.Context(), nil, noon, ops)
 			var e *OpError
 			if !errors.As(err, &e) || c != nil || e.Index != len(ops)-1 {
 				t.Errorf("%s: %+v, %v", name, c, err)
@@ -198,7 +198,7 @@ func testEngine(t *testing.T, open func(t *testing.T) Engine) {
 		if _, err := d.Read(t.Context(), []crdt.Hash{{1}}, nil); !errors.Is(err, ErrUnknownVersion) {
 			t.Errorf("read: %v", err)
 		}
-		if _, err := d.Edit(t.Context(), []crdt.Hash{{1}}, start, []Op{Put{crdt.Path{"a"}, "b"}}); !errors.Is(err, ErrUnknownVersion) {
+		if _, err := d.Edit(t.Context(), []crdt.Hash{{1}}, noon, []Op{Put{crdt.Path{"a"}, "b"}}); !errors.Is(err, ErrUnknownVersion) {
 			t.Errorf("edit: %v", err)
 		}
 	})

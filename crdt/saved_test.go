@@ -1,0 +1,154 @@
+package crdt
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/automerge/automerge-go"
+	"pgregory.net/rapid"
+)
+
+// randomHistory is a document written by a few actors on forks of one another, with objects at several places.
+func randomHistory(t *rapid.T) []Change {
+	docs := []*automerge.Doc{automerge.New()}
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range rapid.IntRange(0, 30).Draw(t, "steps") {
+		d := docs[rapid.IntRange(0, len(docs)-1).Draw(t, "doc")]
+		switch rapid.IntRange(0, 4).Draw(t, "step") {
+		case 0:
+			fork, err := d.Fork()
+			must(err)
+			docs = append(docs, fork)
+			continue
+		case 1:
+			_, err := d.Merge(docs[0])
+			must(err)
+			continue
+		case 2:
+			must(d.Path("sections", fmt.Sprint("s", rapid.IntRange(0, 3).Draw(t, "section"))).Set(map[string]any{"body": automerge.NewText("x"), "n": 1}))
+		case 3:
+			must(d.Path("list").Set([]any{map[string]any{"a": 1}, automerge.NewText("y")}))
+		case 4:
+			must(d.Path("title").Set(rapid.String().Draw(t, "title")))
+		}
+		_, err := d.Commit("")
+		if err != nil && err.Error() != "Commit is empty" {
+			continue
+		}
+	}
+	for _, d := range docs[1:] {
+		_, err := docs[0].Merge(d)
+		must(err)
+	}
+	theirs, err := docs[0].Changes()
+	must(err)
+	var all []Change
+	for _, c := range theirs {
+		parsed, _, err := ParseEntry(c.Save(), Limits{ChangeBytes: 1 << 20})
+		must(err)
+		all = append(all, parsed...)
+	}
+	return all
+}
+
+func TestASavedIndexIsTheIndex(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		changes := randomHistory(t)
+		cut := rapid.IntRange(0, len(changes)).Draw(t, "cut")
+		g, o := NewGraph(), NewObjects()
+		for _, c := range changes[:cut] {
+			g.Add(c)
+			o.Add(c)
+		}
+		savedGraph, err := g.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		savedObjects, err := o.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g2, o2 := NewGraph(), NewObjects()
+		if err := g2.UnmarshalBinary(savedGraph); err != nil {
+			t.Fatal(err)
+		}
+		if err := o2.UnmarshalBinary(savedObjects); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range changes[cut:] { // they go on alike
+			g.Add(c)
+			g2.Add(c)
+			if want, got := o.Add(c), o2.Add(c); !reflect.DeepEqual(got, want) {
+				t.Fatalf("the saved objects say %v, want %v", got, want)
+			}
+		}
+		if g2.Len() != len(changes) || !slices.Equal(g2.Heads(), g.Heads()) || !slices.Equal(g2.hashes, g.hashes) || !slices.Equal(g2.deps, g.deps) {
+			t.Fatalf("the saved graph went on to %d changes with heads %v, want %d with %v", g2.Len(), g2.Heads(), g.Len(), g.Heads())
+		}
+		for _, c := range changes {
+			if !g2.Has(c.Hash) {
+				t.Fatalf("the saved graph lacks %s", c.Hash)
+			}
+		}
+	})
+}
+
+func TestDamagedIndexesAreRefused(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		changes := randomHistory(t)
+		g, o := NewGraph(), NewObjects()
+		for _, c := range changes {
+			g.Add(c)
+			o.Add(c)
+		}
+		saved := [][]byte{}
+		for _, s := range []interface{ AppendBinary([]byte) ([]byte, error) }{g, o} {
+			b, err := s.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			saved = append(saved, b)
+		}
+		for i, into := range []interface{ UnmarshalBinary([]byte) error }{NewGraph(), NewObjects()} {
+			b := saved[i]
+			if err := into.UnmarshalBinary(b[:rapid.IntRange(0, len(b)-1).Draw(t, "length")]); !errors.Is(err, ErrSaved) {
+				t.Fatalf("a piece is read: %v", err)
+			}
+			if err := into.UnmarshalBinary(append(slices.Clone(b), 0)); !errors.Is(err, ErrSaved) {
+				t.Fatalf("more than there is is read: %v", err)
+			}
+			// Any other damage is read as something or refused, but never panics.
+			b = slices.Clone(b)
+			b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] ^= byte(rapid.IntRange(1, 255).Draw(t, "flip"))
+			_ = into.UnmarshalBinary(b)
+		}
+	})
+}
+
+func BenchmarkOpenSavedGraph(b *testing.B) {
+	const changes = 260_000
+	g := NewGraph()
+	for n := range changes {
+		c := Change{Actor: "a", Seq: uint64(n + 1)}
+		c.Hash[0], c.Hash[1], c.Hash[2], c.Hash[3] = byte(n*7), byte(n>>8), byte(n>>16), byte(n)
+		c.Deps = g.Heads()
+		g.Add(c)
+	}
+	saved, err := g.AppendBinary(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(len(saved))/changes, "bytes/change")
+	for b.Loop() {
+		if err := NewGraph().UnmarshalBinary(saved); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
