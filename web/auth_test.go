@@ -183,10 +183,10 @@ func TestOtherOrigins(t *testing.T) {
 
 func TestMetricsAreForAdmins(t *testing.T) {
 	w := onTCP(t)
-	w.server = New(Options{Library: w.library, Keyring: w.keyring, Gauges: []Gauge{{Name: "cowrite_sockets", Help: "Open sockets.", Value: func() float64 { return 7 }}}})
+	server := New(Options{Library: w.library, Keyring: w.keyring, Gauges: []Gauge{{Name: "cowrite_sockets", Help: "Open sockets.", Value: func() float64 { return 7 }}}})
 	get := func(as string) *httptest.ResponseRecorder {
 		rec := httptest.NewRecorder()
-		w.server.ServeHTTP(rec, w.newRequest(t.Context(), request{as: as, method: "GET", path: "//metrics"}))
+		server.ServeHTTP(rec, w.newRequest(t.Context(), request{as: as, method: "GET", path: "//metrics"}))
 		return rec
 	}
 	if rec := get(nobody); rec.Code != 401 {
@@ -201,6 +201,7 @@ func TestMetricsAreForAdmins(t *testing.T) {
 		`cowrite_http_requests_total{route="GET /metrics",status="403"} 1`,
 		`cowrite_http_request_seconds_count{route="GET /metrics"} 2`,
 		`cowrite_sockets 7`,
+		`cowrite_event_streams 0`,
 	} {
 		if !strings.Contains(body, line+"\n") {
 			t.Errorf("%s is not in\n%s", line, body)

@@ -21,8 +21,8 @@ import (
 
 const (
 	// readTimeout is how long the body of a request may take to arrive.
-	readTimeout = 30 * time.Second
-	// writeTimeout is how long an answer, or one batch of a stream, may take to be read.
+	readTimeout = time.Minute
+	// writeTimeout is how long what is written at once of an answer or a stream may take to be read.
 	writeTimeout = 30 * time.Second
 )
 
@@ -54,6 +54,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 	c.request = r
 	out := &response{ResponseWriter: w, control: http.NewResponseController(w)}
+	// What was written last on this connection left its deadline behind.
+	_ = out.control.SetWriteDeadline(time.Time{})
 	if r.Body != nil {
 		r.Body = &timedBody{ReadCloser: r.Body, control: out.control}
 	}
@@ -76,6 +78,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	if strings.HasPrefix(r.URL.Path, anyAPI) {
 		allowOrigins(header)
+		header.Set("Cache-Control", "private, no-cache")
 		if r.Method == http.MethodOptions {
 			preflight(out)
 			return
@@ -152,7 +155,6 @@ type response struct {
 func (w *response) WriteHeader(status int) {
 	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
-		w.extend()
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -161,13 +163,9 @@ func (w *response) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	return w.ResponseWriter.Write(p)
-}
-
-// extend moves the deadline for the reader of the answer. Connections without deadlines, such as those of
-// tests, are never stuck.
-func (w *response) extend() {
+	// Not every connection has deadlines: those of some tests have none, and are never stuck.
 	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return w.ResponseWriter.Write(p)
 }
 
 // Unwrap lets http.ResponseController, and with it a WebSocket, reach the connection.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"cowrite/doc/code"
 )
 
 const (
@@ -92,7 +94,7 @@ func (s *Server) page() http.Handler {
 		name := strings.TrimPrefix(r.URL.Path, "/")
 		file := files[name]
 		if file == nil && strings.HasPrefix(name, hashedFiles) {
-			http.NotFound(w, r)
+			s.refuse(w, r, code.New(code.NotFound, "this file is not part of the page; it may be of another version"))
 			return
 		}
 		if file == nil {

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"cowrite/crdt"
 	"cowrite/doc"
@@ -167,24 +168,22 @@ func (s *Server) getSection(ctx context.Context, in *getSectionInput) (*getSecti
 	if err != nil {
 		return nil, err
 	}
+	all := slices.Concat(snap.Sections, snap.Removed)
+	i := slices.IndexFunc(all, func(sec doc.Section) bool { return sec.ID == sid })
+	if i < 0 {
+		return nil, code.New(code.SectionNotFound, "there is no section %s", sid)
+	}
 	out := &getSectionOutput{Status: http.StatusOK, ETag: jsonTag(snap)}
 	if matches(in.IfNoneMatch, out.ETag) {
 		out.Status = http.StatusNotModified
 		return out, nil
 	}
-	for _, sections := range [][]doc.Section{snap.Sections, snap.Removed} {
-		for _, sec := range sections {
-			if sec.ID == sid {
-				out.Body = sectionState{Section: sectionOf(sec), Version: snap.Version}
-				if holders := s.leases.Status(doc.SectionResource(meta.ID, sid)).Holders; len(holders) > 0 {
-					held := s.heldBy(holders[0])
-					out.Body.Lease = &held
-				}
-				return out, nil
-			}
-		}
+	out.Body = sectionState{Section: sectionOf(all[i]), Version: snap.Version}
+	if holders := s.leases.Status(doc.SectionResource(meta.ID, sid)).Holders; len(holders) > 0 {
+		held := s.heldBy(holders[0])
+		out.Body.Lease = &held
 	}
-	return nil, code.New(code.SectionNotFound, "there is no section %s", sid)
+	return out, nil
 }
 
 type writtenOutput struct {

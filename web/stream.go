@@ -90,7 +90,7 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, k doc.Key, m
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	out := batchWriter{w, http.NewResponseController(w)}
-	if err := out.write(fmt.Appendf(nil, "retry: %d\n\n", reconnectMs)); err != nil {
+	if err := out.write(fmt.Appendf(nil, "retry: %d\n\n", reconnectMs)); err != nil || callOf(ctx).request.Method == http.MethodHead {
 		return err
 	}
 	for {
@@ -136,14 +136,13 @@ func encodeEvents(events []doc.Event) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// batchWriter sends what it is given at once, and gives the reader a limited time to take it.
+// batchWriter sends what it is given at once. The reader has writeTimeout to take it.
 type batchWriter struct {
 	w       io.Writer
 	control *http.ResponseController
 }
 
 func (b batchWriter) write(p []byte) error {
-	_ = b.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every connection has deadlines
 	if _, err := b.w.Write(p); err != nil {
 		return fmt.Errorf("write to stream: %w", err)
 	}
@@ -187,6 +186,17 @@ func (s *streams) open(id doc.KeyID, cancel context.CancelFunc) (closeStream fun
 			delete(s.byKey, id)
 		}
 	}, nil
+}
+
+// count gives how many streams are open.
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, of := range s.byKey {
+		n += len(of)
+	}
+	return n
 }
 
 // end ends the streams of a key.

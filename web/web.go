@@ -86,9 +86,12 @@ func New(opts Options) *Server {
 			return t.C, t.Stop
 		},
 		streams: newStreams(opts.Streams),
-		metrics: newMetrics(opts.Gauges),
 		mux:     http.NewServeMux(),
 	}
+	s.metrics = newMetrics(append([]Gauge{{
+		Name: "cowrite_event_streams", Help: "Event streams open now.",
+		Value: func() float64 { return float64(s.streams.count()) },
+	}}, opts.Gauges...))
 	if opts.Library != nil {
 		s.leases = opts.Library.Leases()
 	}
