@@ -14,11 +14,17 @@ import (
 
 // LeaseStore is where a lease keeper over a document store keeps its state: what happens to a section's lease
 // goes to its document's log in the same transaction. random nil is crypto/rand.
-func LeaseStore(s Store, random io.Reader) lease.Store { return leaseStore{s, newIDs(random)} }
+func LeaseStore(s Store, random io.Reader) lease.Store { return leaseStore{s, newIDs(random), nil} }
+
+// LeaseStore is the same as the function of that name, and remembers calls with the grants that they came to.
+func (i *Idempotency) LeaseStore(random io.Reader) lease.Store {
+	return leaseStore{i.store, newIDs(random), i}
+}
 
 type leaseStore struct {
 	store Store
 	ids   ids
+	calls *Idempotency // nil: none are remembered
 }
 
 func (s leaseStore) LoadLeases(ctx context.Context) (lease.State, error) {
@@ -27,8 +33,13 @@ func (s leaseStore) LoadLeases(ctx context.Context) (lease.State, error) {
 
 func (s leaseStore) SaveLeases(ctx context.Context, commits []lease.Commit) error {
 	out := make([]LeaseCommit, len(commits))
+	var calls []LeaseCall
 	for i, c := range commits {
 		out[i].Commit = c
+		if s.calls != nil {
+			out[i].Calls = s.calls.riding(c.Events)
+			calls = append(calls, out[i].Calls...)
+		}
 		id, sid, ok := ParseSectionResource(c.Record.Resource)
 		if !ok {
 			continue
@@ -42,7 +53,13 @@ func (s leaseStore) SaveLeases(ctx context.Context, commits []lease.Commit) erro
 			out[i].Events = append(out[i].Events, event)
 		}
 	}
-	return s.store.SaveLeases(ctx, out)
+	if err := s.store.SaveLeases(ctx, out); err != nil {
+		return err
+	}
+	if len(calls) > 0 {
+		s.calls.landed(calls)
+	}
+	return nil
 }
 
 // leasePayload is the payload of all lease events; each type has the fields that mean something for it.

@@ -49,6 +49,7 @@ type LeaseCommit struct {
 	lease.Commit
 	Document crdt.DocumentID // zero when the resource is no section
 	Events   []NewEvent
+	Calls    []LeaseCall // to be remembered, in place of what was remembered of the same agents' keys
 }
 
 // Store keeps documents, their logs, leases and keys. A method that writes returns when what it wrote is on
@@ -87,6 +88,14 @@ type Store interface {
 	// SaveLeases appends the events in the same transaction. Events for a document that does not exist are dropped.
 	LoadLeases(ctx context.Context) (lease.State, error)
 	SaveLeases(ctx context.Context, commits []LeaseCommit) error
+
+	// Ledger gives, of the lease events saved with commits, those that the query asks for, as they were saved.
+	Ledger(ctx context.Context, q LedgerQuery) ([]LedgerEntry, error)
+
+	// LeaseCall finds a remembered call; ErrNotFound. Those made LeaseCallsKept before the last one saved may be gone, and of
+	// an agent all but the last LeaseCallsPerAgent. ForgetLeaseCall is no error where there is none.
+	LeaseCall(ctx context.Context, a Agent, k IdempotencyKey) (LeaseCall, error)
+	ForgetLeaseCall(ctx context.Context, a Agent, k IdempotencyKey) error
 
 	// Keys. AddKey: ErrConflict when the id or digest exists. Key finds by digest, revoked ones too; KeyByID by id. ErrNotFound.
 	// Keys lists all, oldest first. RevokeKey is ErrNotFound for an unknown id and keeps an earlier end.

@@ -55,6 +55,8 @@ const (
 	BaseRequired  Code = "BASE_REQUIRED"
 	BadChange     Code = "BAD_CHANGE"
 
+	IdempotencyMismatch Code = "IDEMPOTENCY_MISMATCH"
+
 	TooLarge          Code = "TOO_LARGE"
 	UnsupportedMedia  Code = "UNSUPPORTED_MEDIA_TYPE"
 	NotAcceptable     Code = "NOT_ACCEPTABLE"
@@ -124,6 +126,8 @@ var Table = map[Code]Entry{
 	TooManyLeases: {http.StatusTooManyRequests, 0, mcpRefused},
 	BaseRequired:  {http.StatusPreconditionRequired, 0, mcpRefused},
 	BadChange:     {http.StatusUnprocessableEntity, 4422, mcpInvalid},
+
+	IdempotencyMismatch: {http.StatusUnprocessableEntity, 0, mcpInvalid},
 
 	TooLarge:          {http.StatusRequestEntityTooLarge, 4413, mcpInvalid},
 	UnsupportedMedia:  {http.StatusUnsupportedMediaType, 4415, mcpInvalid},

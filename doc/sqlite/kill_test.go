@@ -227,7 +227,7 @@ func checkAcknowledged(t *testing.T, dir string, acks *acknowledged) {
 		t.Fatal(err)
 	}
 	var ledger lease.Fence
-	if err := s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM lease_events`).Scan(&ledger); err != nil {
+	if err := s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM ledger`).Scan(&ledger); err != nil {
 		t.Fatal(err)
 	}
 	var held lease.Fence

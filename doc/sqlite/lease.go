@@ -57,7 +57,7 @@ func (s *Store) SaveLeases(ctx context.Context, commits []doc.LeaseCommit) error
 	err := s.write(ctx, func(t tx) error {
 		told = told[:0]
 		for _, c := range commits {
-			if err := saveCommit(t, c.Commit); err != nil {
+			if err := saveCommit(t, c); err != nil {
 				return err
 			}
 			if len(c.Events) == 0 || c.Document == (crdt.DocumentID{}) {
@@ -86,12 +86,14 @@ func (s *Store) SaveLeases(ctx context.Context, commits []doc.LeaseCommit) error
 	return nil
 }
 
-func saveCommit(t tx, c lease.Commit) error {
+func saveCommit(t tx, c doc.LeaseCommit) error {
 	if err := t.exec(`UPDATE counters SET value = max(value, ?) WHERE name = 'fence'`, uint64(c.Fence)); err != nil {
 		return fmt.Errorf("save fence: %w", err)
 	}
-	if err := saveRecord(t, c.Record); err != nil {
-		return fmt.Errorf("save record: %w", err)
+	if c.Record.Resource != "" {
+		if err := saveRecord(t, c.Record); err != nil {
+			return fmt.Errorf("save record: %w", err)
+		}
 	}
 	for _, a := range c.Agents {
 		err := t.exec(`INSERT INTO lease_agents (agent, trust, grants, releases, expiries, refusals) VALUES (?, ?, ?, ?, ?, ?)
@@ -102,13 +104,14 @@ func saveCommit(t tx, c lease.Commit) error {
 			return fmt.Errorf("save agent: %w", err)
 		}
 	}
-	for _, e := range c.Events {
-		event, err := marshalEvent(e)
-		if err != nil {
-			return fmt.Errorf("marshal lease event: %w", err)
+	for _, e := range c.Commit.Events {
+		if err := addLedger(t, e); err != nil {
+			return err
 		}
-		if err := t.exec(`INSERT INTO lease_events (at, resource, event) VALUES (?, ?, ?)`, e.At.UnixMilli(), e.Resource, string(event)); err != nil {
-			return fmt.Errorf("insert lease event: %w", err)
+	}
+	for _, call := range c.Calls {
+		if err := addCall(t, call); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -167,18 +170,6 @@ type storedRecord struct {
 	Queue  []storedWaiter `json:"queue,omitempty"`
 }
 
-type storedEvent struct {
-	Kind     lease.Kind        `json:"kind"`
-	Actor    lease.Agent       `json:"actor"`
-	At       time.Time         `json:"at"`
-	Lease    storedLease       `json:"lease,omitzero"`
-	Previous storedLease       `json:"previous,omitzero"`
-	Waiter   storedWaiter      `json:"waiter,omitzero"`
-	Reason   string            `json:"reason,omitzero"`
-	Cycle    []storedEdge      `json:"cycle,omitempty"`
-	Trust    lease.TrustHalves `json:"trustHalves,omitzero"`
-}
-
 func toStoredLease(l lease.Lease) storedLease {
 	l.AcquiredAt, l.ExpiresAt = l.AcquiredAt.UTC(), l.ExpiresAt.UTC()
 	l.Resource = ""
@@ -217,15 +208,4 @@ func unmarshalRecord(resource lease.Resource, data []byte) (lease.Record, error)
 		r.Queue = append(r.Queue, lease.Waiter(w))
 	}
 	return r, nil
-}
-
-func marshalEvent(e lease.Event) ([]byte, error) {
-	s := storedEvent{
-		Kind: e.Kind, Actor: e.Actor, At: e.At.UTC(), Reason: e.Reason, Trust: e.Trust,
-		Lease: toStoredLease(e.Lease), Previous: toStoredLease(e.Previous), Waiter: toStoredWaiter(e.Waiter),
-	}
-	for _, edge := range e.Cycle {
-		s.Cycle = append(s.Cycle, storedEdge(edge))
-	}
-	return json.Marshal(s)
 }

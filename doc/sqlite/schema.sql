@@ -63,17 +63,33 @@ CREATE TABLE lease_agents (
   refusals INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE lease_events (
-  seq      INTEGER PRIMARY KEY,
-  at       INTEGER NOT NULL,
+CREATE TABLE lease_calls (
+  agent    TEXT    NOT NULL,
+  number   INTEGER NOT NULL, -- counts the agent's calls
+  key      TEXT    NOT NULL,
+  request  BLOB    NOT NULL CHECK (length(request) = 32),
   resource TEXT    NOT NULL,
-  event    TEXT    NOT NULL -- JSON
-) STRICT;
+  lease    TEXT    NOT NULL,
+  released INTEGER NOT NULL CHECK (released IN (0, 1)),
+  at       INTEGER NOT NULL,
+  PRIMARY KEY (agent, number)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE lease_records (
   resource TEXT PRIMARY KEY,
   record   TEXT NOT NULL -- JSON: leases and queue
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ledger (
+  seq      INTEGER PRIMARY KEY,
+  at       INTEGER NOT NULL,
+  kind     TEXT    NOT NULL,
+  resource TEXT    NOT NULL,
+  actor    TEXT    NOT NULL,
+  agent    TEXT    NOT NULL, -- whose lease or place it was
+  fence    INTEGER NOT NULL, -- of grants and transfers, else 0
+  event    TEXT    NOT NULL  -- JSON
+) STRICT;
 
 CREATE TABLE migrations (
   name       TEXT PRIMARY KEY,
@@ -86,6 +102,20 @@ CREATE TABLE slugs (
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX changes_by_hash ON changes (document, hash);
+
+CREATE INDEX lease_calls_by_age ON lease_calls (at);
+
+CREATE UNIQUE INDEX lease_calls_by_key ON lease_calls (agent, key);
+
+CREATE INDEX ledger_by_actor ON ledger (actor) WHERE actor <> agent AND actor <> 'system';
+
+CREATE INDEX ledger_by_agent ON ledger (agent);
+
+CREATE INDEX ledger_by_fence ON ledger (resource, fence) WHERE fence > 0;
+
+CREATE INDEX ledger_by_resource ON ledger (resource);
+
+CREATE INDEX ledger_of_deadlocks ON ledger (at) WHERE kind = 'deadlock';
 
 CREATE TRIGGER keys_added AFTER INSERT ON keys BEGIN
   UPDATE counters SET value = value + 1 WHERE name = 'keys';

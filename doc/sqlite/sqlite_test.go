@@ -203,7 +203,7 @@ func TestLedger(t *testing.T) {
 			`"waiter":{"agent":"bob","mode":"shared","operation":"read","durationNs":0,"since":"2026-03-04T05:06:07.891234567Z","placeNs":0,` +
 			`"until":"2026-03-04T05:06:07.891234567Z"},"reason":"circle","cycle":[{"agent":"bob","resource":"lock:a"},{"agent":"ada","resource":"lock:b"}]}`},
 	}
-	rows, err := s.readers.QueryContext(t.Context(), `SELECT seq, at, resource, event FROM lease_events ORDER BY seq`)
+	rows, err := s.readers.QueryContext(t.Context(), `SELECT seq, at, resource, event FROM ledger ORDER BY seq`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ func RunDurable(t *testing.T, place func(t *testing.T) (open func() doc.Store)) 
 		must[[]doc.Event](t)(s.Append(t.Context(), gone.ID, doc.Append{Expect: 0, Events: posted(1), Deleted: true}))
 		commit := leased(m.ID, 42, posted(1)...)
 		commit.Agents = []lease.AgentRecord{{Agent: "ada", Trust: 77, Grants: 1}}
+		commit.Calls = []doc.LeaseCall{newCall("ada", "key", 1)}
 		saveLeases(t, s, commit, record("lock:a", nil, newWaiter("lock:a", "bob")))
 		addKey(t, s, newKey("one"))
 		addKey(t, s, newKey("two"))
@@ -58,6 +59,8 @@ func snapshot(t *testing.T, s doc.Store, ids ...crdt.DocumentID) map[string]any 
 	t.Helper()
 	all := map[string]any{
 		"leases":  loadLeases(t, s),
+		"ledger":  ledger(t, s, doc.LedgerQuery{Limit: many}),
+		"call":    must[doc.LeaseCall](t)(s.LeaseCall(t.Context(), "ada", "key")),
 		"keys":    must[[]doc.Key](t)(s.Keys(t.Context())),
 		"version": must[int64](t)(s.KeysVersion(t.Context())),
 		"list":    must[[]doc.Meta](t)(s.List(t.Context(), 0, many)),

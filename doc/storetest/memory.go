@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type Memory struct {
 	fence     lease.Fence
 	records   map[lease.Resource]lease.Record
 	agents    map[lease.Agent]lease.AgentRecord
+	ledger    []doc.LedgerEntry
+	calls     []doc.LeaseCall
 	keys      []doc.Key
 	version   int64
 }
@@ -307,6 +310,14 @@ func (s *Memory) SaveLeases(ctx context.Context, commits []doc.LeaseCommit) erro
 		for _, a := range c.Agents {
 			s.agents[a.Agent] = a
 		}
+		for _, e := range c.Commit.Events {
+			s.ledger = append(s.ledger, doc.LedgerEntry{Seq: doc.Seq(len(s.ledger) + 1), Event: cloneLeaseEvent(e)})
+		}
+		for _, call := range c.Calls {
+			call.At = millis(call.At)
+			s.forgetCall(call.Agent, call.Key)
+			s.calls = append(s.calls, call)
+		}
 		if d, err := s.find(c.Document); err == nil {
 			if _, err := s.add(d, doc.Append{Expect: doc.AnySeq, Events: c.Events}); err != nil {
 				return err
@@ -314,6 +325,73 @@ func (s *Memory) SaveLeases(ctx context.Context, commits []doc.LeaseCommit) erro
 		}
 	}
 	return nil
+}
+
+func cloneLeaseEvent(e lease.Event) lease.Event {
+	for _, t := range []*time.Time{&e.At, &e.Lease.AcquiredAt, &e.Lease.ExpiresAt, &e.Previous.AcquiredAt, &e.Previous.ExpiresAt,
+		&e.Waiter.Since, &e.Waiter.Until, &e.Waiter.Reserved} {
+		*t = t.UTC()
+	}
+	e.Cycle = slices.Clone(e.Cycle)
+	return e
+}
+
+// Ledger gives the entries that a query asks for.
+func (s *Memory) Ledger(ctx context.Context, q doc.LedgerQuery) ([]doc.LedgerEntry, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var found []doc.LedgerEntry
+	for _, e := range s.ledger {
+		granted := e.Kind == lease.Granted || e.Kind == lease.Handed
+		about := cmp.Or(e.Waiter.Agent, e.Lease.Holder, e.Actor)
+		switch {
+		case e.Seq <= q.After,
+			q.Resource != "" && e.Resource != q.Resource,
+			q.Agent != "" && e.Actor != q.Agent && about != q.Agent,
+			q.Kind != "" && e.Kind != q.Kind,
+			!q.Since.IsZero() && e.At.UnixMilli() < q.Since.UnixMilli(),
+			q.MinFence > 0 && (!granted || e.Lease.Fence < q.MinFence),
+			q.MaxFence > 0 && (!granted || e.Lease.Fence > q.MaxFence):
+			continue
+		}
+		e.Event = cloneLeaseEvent(e.Event)
+		found = append(found, e)
+	}
+	if q.Newest {
+		slices.Reverse(found)
+	}
+	return page(found, 0, q.Limit), nil
+}
+
+func (s *Memory) forgetCall(a doc.Agent, k doc.IdempotencyKey) {
+	s.calls = slices.DeleteFunc(s.calls, func(c doc.LeaseCall) bool { return c.Agent == a && c.Key == k })
+}
+
+// ForgetLeaseCall forgets a lease call.
+func (s *Memory) ForgetLeaseCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.forgetCall(a, k)
+	return nil
+}
+
+// LeaseCall finds a remembered lease call.
+func (s *Memory) LeaseCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey) (doc.LeaseCall, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return doc.LeaseCall{}, err
+	}
+	defer leave()
+	if i := slices.IndexFunc(s.calls, func(c doc.LeaseCall) bool { return c.Agent == a && c.Key == k }); i >= 0 {
+		return s.calls[i], nil
+	}
+	return doc.LeaseCall{}, doc.ErrNotFound
 }
 
 // AddKey adds a key.

@@ -1,0 +1,56 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"cowrite/doc"
+)
+
+// addCall remembers a lease call, and forgets those that are too old or too many.
+func addCall(t tx, c doc.LeaseCall) error {
+	if err := forgetCall(t, c.Agent, c.Key); err != nil {
+		return err
+	}
+	var number int64
+	if err := t.row(`SELECT coalesce(max(number), 0) + 1 FROM lease_calls WHERE agent = ?`, c.Agent).Scan(&number); err != nil {
+		return fmt.Errorf("number lease call: %w", err)
+	}
+	err := t.exec(`INSERT INTO lease_calls (agent, number, key, request, resource, lease, released, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		c.Agent, number, c.Key, c.Request[:], c.Resource, c.Lease, c.Released, c.At.UnixMilli())
+	if err != nil {
+		return fmt.Errorf("insert lease call: %w", err)
+	}
+	if err := t.exec(`DELETE FROM lease_calls WHERE agent = ? AND number <= ?`, c.Agent, number-doc.LeaseCallsPerAgent); err != nil {
+		return fmt.Errorf("forget surplus lease calls: %w", err)
+	}
+	if err := t.exec(`DELETE FROM lease_calls WHERE at < ?`, c.At.Add(-doc.LeaseCallsKept).UnixMilli()); err != nil {
+		return fmt.Errorf("forget old lease calls: %w", err)
+	}
+	return nil
+}
+
+func forgetCall(t tx, a doc.Agent, k doc.IdempotencyKey) error {
+	if err := t.exec(`DELETE FROM lease_calls WHERE agent = ? AND key = ?`, a, k); err != nil {
+		return fmt.Errorf("forget lease call: %w", err)
+	}
+	return nil
+}
+
+// ForgetLeaseCall forgets a lease call.
+func (s *Store) ForgetLeaseCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey) error {
+	return s.write(ctx, func(t tx) error { return forgetCall(t, a, k) })
+}
+
+// LeaseCall finds a remembered lease call.
+func (s *Store) LeaseCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey) (doc.LeaseCall, error) {
+	c := doc.LeaseCall{Agent: a, Key: k}
+	err := s.read(ctx, func(v view) error {
+		return notFound(v.row(`SELECT request, resource, lease, released, at FROM lease_calls WHERE agent = ? AND key = ?`, a, k).
+			Scan(fixed(c.Request[:]), &c.Resource, &c.Lease, &c.Released, instant{&c.At}))
+	})
+	if err != nil {
+		return doc.LeaseCall{}, fmt.Errorf("find lease call: %w", err)
+	}
+	return c, nil
+}
