@@ -78,7 +78,9 @@ func ledgerQuery(q doc.LedgerQuery) (query string, args []any) {
 	if q.Newest {
 		direction = " DESC"
 	}
+	from := "ledger"
 	if q.Kind == lease.Deadlocked {
+		from += " INDEXED BY ledger_of_deadlocks"
 		add("kind = 'deadlock'")
 	} else if q.Kind != "" {
 		add("+kind = ?", q.Kind)
@@ -105,7 +107,7 @@ func ledgerQuery(q doc.LedgerQuery) (query string, args []any) {
 		add("seq > ?", q.After)
 	}
 	args = append(args, limit)
-	return "SELECT seq, resource, event FROM ledger WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + direction + " LIMIT ?", args
+	return "SELECT seq, resource, event FROM " + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + direction + " LIMIT ?", args
 }
 
 // storedEvent is how an event stands in the ledger. See the stored forms in lease.go.
