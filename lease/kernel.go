@@ -9,7 +9,7 @@ import (
 
 // KernelOptions of a kernel. The zero value is safe.
 type KernelOptions struct {
-	Class    func(Resource) bool // may two reads of it share? nil: all but "lock:"
+	Class    func(Resource) bool // may two reads of it share? nil: DefaultClass
 	PerAgent int                 // leases and places of one agent; 0 is DefaultPerAgent
 }
 
@@ -270,7 +270,7 @@ func (r *resource) placeIndex(p *party) int {
 	return -1
 }
 
-// resource finds a resource, or makes one that keep will remember.
+// resource finds a resource, or makes one that track will remember.
 func (k *Kernel) resource(name Resource) *resource {
 	if r := k.resources[name]; r != nil {
 		return r
@@ -278,8 +278,8 @@ func (k *Kernel) resource(name Resource) *resource {
 	return &resource{name: name, index: -1}
 }
 
-// keep remembers a resource that somebody holds or waits for, and when it next needs attention.
-func (k *Kernel) keep(r *resource) {
+// track remembers a resource that somebody holds or waits for, and when it next needs attention.
+func (k *Kernel) track(r *resource) {
 	if len(r.holders) == 0 && len(r.queue) == 0 {
 		delete(k.resources, r.name)
 	} else {
@@ -340,15 +340,14 @@ func (d *doing) dropPlace(r *resource, i int, kind Kind, actor Agent, reason str
 	d.note(r, Event{Kind: kind, Actor: actor, Waiter: w, Reason: reason})
 }
 
-// touch says that the resource's record changed.
+// touch says that the resource's record changed. A command is done with one resource before it comes to the
+// next, so only the last change can be r's.
 func (d *doing) touch(r *resource) *change {
-	d.keep(r)
-	i := slices.IndexFunc(d.changes, func(c change) bool { return c.resource == r })
-	if i < 0 {
-		i = len(d.changes)
+	d.track(r)
+	if n := len(d.changes); n == 0 || d.changes[n-1].resource != r {
 		d.changes = append(d.changes, change{resource: r})
 	}
-	return &d.changes[i]
+	return &d.changes[len(d.changes)-1]
 }
 
 // note records a transition.

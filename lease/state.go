@@ -122,7 +122,7 @@ func (k *Kernel) put(rec Record) {
 		w.Since, w.Until, w.Reserved = instant(w.Since), instant(w.Until), instant(w.Reserved)
 		k.insertPlace(r, i, place{k.party(w.Agent), w})
 	}
-	k.keep(r)
+	k.track(r)
 }
 
 // instant is a time as the kernel keeps it: in whole milliseconds, UTC, without a monotonic reading.
