@@ -86,16 +86,3 @@ func BenchmarkNoDeadlock(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkAcquireRelease is what a lease costs where nobody is in the way.
-func BenchmarkAcquireRelease(b *testing.B) {
-	k := crowd(b, 1000)
-	for b.Loop() {
-		if _, _, err := k.Do(epoch, Acquire{Resource: "free", Agent: "a", Duration: time.Minute, NewID: "x"}); err != nil {
-			b.Fatal(err)
-		}
-		if _, _, err := k.Do(epoch, Release{Resource: "free", Agent: "a"}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
