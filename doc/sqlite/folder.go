@@ -44,7 +44,11 @@ func makeFolder(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("open data folder: %s is not a folder", dir)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, databaseName), os.O_RDWR|os.O_CREATE, fileMode)
+	// Only if it is not there: to open and close a database that this process has open would drop SQLite's POSIX locks.
+	f, err := os.OpenFile(filepath.Join(dir, databaseName), os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("write to data folder: %w", err)
 	}

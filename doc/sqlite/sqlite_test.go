@@ -126,6 +126,21 @@ func verify(t testing.TB, s *Store, id crdt.DocumentID) []doc.Event {
 	return log
 }
 
+// A document that was watched once costs nothing for ever after.
+func TestStoppedWatchersAreForgotten(t *testing.T) {
+	s := openStore(t, t.TempDir(), Options{})
+	for range 100 {
+		id := newMeta().ID
+		_, stop := s.Watch(id)
+		_, stopOther := s.Watch(id)
+		stop()
+		stopOther()
+	}
+	if n := len(s.watchers.of); n != 0 {
+		t.Errorf("%d documents are still remembered", n)
+	}
+}
+
 // A command makes and revokes keys while the server writes as fast as it can: each gets its turn, and the server notices.
 func TestKeysBesideABusyServer(t *testing.T) {
 	dir := t.TempDir()

@@ -267,6 +267,8 @@ func TestDiskRefusesWrites(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
 		t.Fatal(err)
 	}
+	lift := sync.OnceValue(func() error { return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before) })
+	defer lift()
 	kept, failed := 0, 0
 	for failed < 10 {
 		if _, err := s.Append(t.Context(), id, anyAppend(20)); err != nil {
@@ -275,7 +277,7 @@ func TestDiskRefusesWrites(t *testing.T) {
 			kept++
 		}
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+	if err := lift(); err != nil {
 		t.Fatal(err)
 	}
 	if log := verify(t, s, id); len(log) != 20*kept {
