@@ -25,10 +25,11 @@ import (
 // Prefix is where the REST routes begin.
 const Prefix = "/api/v1"
 
-// Options of a server. Library and Keyring are required.
+// Options of a server. Library, Keyring and Idempotency are required.
 type Options struct {
-	Library *doc.Library
-	Keyring *doc.Keyring
+	Library     *doc.Library
+	Keyring     *doc.Keyring
+	Idempotency *doc.Idempotency // of the library's keeper
 
 	// Sync takes the WebSocket at /api/v1/sync. It authenticates by itself, with [Authenticate], because a
 	// browser learns the reason of a refusal only from a close code.
@@ -108,6 +109,7 @@ func (s *Server) routes() {
 	s.documentRoutes()
 	s.sectionRoutes()
 	s.leaseRoutes()
+	s.coordinationRoutes()
 	s.eventRoutes()
 	s.shareRoutes()
 	s.keyRoutes()

@@ -1,0 +1,295 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"cowrite/crdt"
+	"cowrite/doc"
+	"cowrite/doc/code"
+	"cowrite/lease"
+)
+
+// coordinationPath is where the coordination routes begin, behind Prefix. This door leases any resource, names
+// agents by DID, spells codes in lower case and says in every answer whether it is ok.
+const coordinationPath = "/acp/coordination"
+
+// onCoordination says whether a path is one of this door's.
+func onCoordination(path string) bool { return strings.HasPrefix(path, Prefix+coordinationPath+"/") }
+
+// did is an agent's name at this door: did:cowrite:<name>.
+type did string
+
+func didOf(a doc.Agent) did { return did("did:cowrite:" + a) }
+
+func didsOf(agents []doc.Agent) []did {
+	out := make([]did, 0, len(agents))
+	for _, a := range agents {
+		out = append(out, didOf(a))
+	}
+	return out
+}
+
+// resourceLease is a lease at this door.
+type resourceLease struct {
+	LeaseID     lease.ID        `json:"leaseId" doc:"Names the grant. It is no credential: the key decides who the holder is."`
+	Resource    string          `json:"resource"`
+	Holder      did             `json:"holder"`
+	Mode        lease.Mode      `json:"mode" enum:"exclusive,shared"`
+	Operation   lease.Operation `json:"operation" enum:"read,write,delete"`
+	Reason      string          `json:"reason,omitempty"`
+	Fence       lease.Fence     `json:"fence" doc:"Rises with each grant on the server and never falls."`
+	AcquiredAt  string          `json:"acquiredAt" format:"date-time"`
+	ExpiresAt   string          `json:"expiresAt" format:"date-time" doc:"The lease is absent from this instant on."`
+	ExpiresInMs int64           `json:"expiresInMs" doc:"The same as a remaining time, for clients whose clock is wrong."`
+	TTLMs       int64           `json:"ttlMs" doc:"What was asked for when the end was last set."`
+}
+
+func (s *Server) resourceLease(l lease.Lease, name string) resourceLease {
+	return resourceLease{
+		LeaseID: l.ID, Resource: name, Holder: didOf(l.Holder), Mode: l.Mode, Operation: l.Operation, Reason: l.Reason, Fence: l.Fence,
+		AcquiredAt: doc.FormatTime(l.AcquiredAt), ExpiresAt: doc.FormatTime(l.ExpiresAt),
+		ExpiresInMs: s.remaining(l.ExpiresAt).Milliseconds(), TTLMs: l.Duration.Milliseconds(),
+	}
+}
+
+func (s *Server) coordinationRoutes() {
+	const tag = "coordination"
+	ofResources := []code.Code{code.InvalidSectionID, code.DocumentNotFound, code.DocumentDeleted, code.Forbidden}
+	ofActors := append([]code.Code{code.ActorMismatch, code.InvalidAgent, code.IdempotencyMismatch, code.LeaseEnded, code.ShuttingDown}, ofResources...)
+	ofHolders := append([]code.Code{code.NotHolder, code.NoActiveLease}, ofActors...)
+	register(s, route{
+		id: "lease-resource", method: http.MethodPost, path: coordinationPath + "/lease", tag: tag, status: http.StatusOK,
+		summary: "Acquire a lease on any resource",
+		about: "`section:<slug>/<section id>` is the lease that the section's own route gives; any other name is its users' affair. A write or delete excludes everything; " +
+			"reads share, but of locks. The holder asking again extends its lease, never shortens it. A caller who is refused has a place in the queue (first come, first served, at most 8), " +
+			"unless it says `\"queue\": false`; it keeps the place for 30 s after each time it asks. `waitMs` waits for the lease in the request itself. " +
+			"A request that would close a circle of waiting is refused as deadlock.",
+		body:    smallBody,
+		refuses: append([]code.Code{code.LeaseHeld, code.Deadlock, code.QueueFull, code.TooManyLeases, code.InvalidDuration}, ofActors...),
+	}, s.leaseResource)
+	register(s, route{
+		id: "release-resource", method: http.MethodPost, path: coordinationPath + "/release", tag: tag, status: http.StatusOK,
+		summary: "Release one's own lease",
+		about:   "With `leaseId` only if it is that grant. What has expired is not released any more.",
+		body:    smallBody,
+		refuses: append([]code.Code{code.StaleLease}, ofHolders...),
+	}, s.releaseResource)
+	register(s, route{
+		id: "renew-resource", method: http.MethodPost, path: coordinationPath + "/renew", tag: tag, status: http.StatusOK,
+		summary: "Renew one's own lease",
+		about:   "Sets its end to now plus `ttlMs`. A lease that has expired cannot be renewed.",
+		body:    smallBody,
+		refuses: append([]code.Code{code.InvalidDuration}, ofHolders...),
+	}, s.renewResource)
+	register(s, route{
+		id: "read-queues", method: http.MethodGet, path: coordinationPath + "/wait", tag: tag, status: http.StatusOK,
+		summary: "Who waits for what",
+		about: "The queues, or the one of a resource with its holders; and the circles of waiting that were refused within the last hour, the newest first. " +
+			"Sections of documents that the key does not cover are left out.",
+		refuses: ofResources,
+	}, s.readQueues)
+	register(s, route{
+		id: "leave-resource-queue", method: http.MethodDelete, path: coordinationPath + "/wait", tag: tag, status: http.StatusOK,
+		summary: "Give up one's place in a queue",
+		about:   "Having none is no error.",
+		refuses: append([]code.Code{code.ShuttingDown}, ofResources...),
+	}, s.leaveResourceQueue)
+	register(s, route{
+		id: "read-ledger", method: http.MethodGet, path: coordinationPath + "/ledger", tag: tag, status: http.StatusOK,
+		summary: "Read the ledger of all leases",
+		about: "Every transition of every lease and place, in order: replaying it gives the present state, but for how long places still live. " +
+			"Sections of documents that the key does not cover are left out.",
+		refuses: append([]code.Code{code.InvalidCursor, code.InvalidAgent}, ofResources...),
+	}, s.readLedger)
+	register(s, route{
+		id: "read-agent", method: http.MethodGet, path: coordinationPath + "/agents/{name}", tag: tag, status: http.StatusOK,
+		summary: "An agent's trust, leases and places",
+		about:   "Trust begins at 50 and stays within 0 and 100: +0.5 for a lease that was held for a second and released, -5 for one that was left to expire.",
+		refuses: []code.Code{code.InvalidAgent},
+	}, s.readAgent)
+	register(s, route{
+		id: "check-fence", method: http.MethodPost, path: coordinationPath + "/check", tag: tag, status: http.StatusOK,
+		summary: "Whether a fence is current",
+		about: "For what guards a resource. `current` says that the lease with this fence lives; `stale` that a later grant which conflicts with it was made. " +
+			"Neither is true of a lease that is over while nobody came after it.",
+		body:    smallBody,
+		refuses: ofResources,
+	}, s.checkFence)
+}
+
+// coordinated finds what a caller calls a resource: any 1 to 512 bytes of UTF-8. Whoever may lease, which is
+// asked for with toLease, is an editor, of the document where it is a section. Others look, a share link at
+// its document alone.
+func (s *Server) coordinated(ctx context.Context, name string, toLease bool) (lease.Resource, error) {
+	if name == "" || len(name) > lease.MaxResource || !utf8.ValidString(name) {
+		return "", code.New(code.BadRequest, "a resource is called by 1 to %d bytes of UTF-8", lease.MaxResource).With("limit", lease.MaxResource)
+	}
+	key := keyOf(ctx)
+	rest, isSection := strings.CutPrefix(name, "section:")
+	if !isSection {
+		switch {
+		case toLease && key.Role == doc.Viewer:
+			return "", code.New(code.Forbidden, "viewers hold no leases")
+		case key.Document != (crdt.DocumentID{}):
+			return "", code.New(code.Forbidden, "a share link shows one document's sections alone")
+		}
+		return lease.Resource(name), nil
+	}
+	ref, section, ok := strings.Cut(rest, "/")
+	if !ok {
+		return "", code.New(code.InvalidSectionID, "a section is called section:<slug>/<section id>")
+	}
+	meta, err := s.library.Find(ctx, key, ref)
+	if err != nil {
+		return "", err
+	}
+	sid, err := doc.ParseSectionID(section)
+	if err != nil {
+		return "", err
+	}
+	if toLease && !key.CanWrite(meta) {
+		return "", code.New(code.Forbidden, "viewers hold no leases")
+	}
+	return doc.SectionResource(meta.ID, sid), nil
+}
+
+// theActor checks that a request is made in the name of its key's agent: the key decides who acts.
+func theActor(ctx context.Context, name string) error {
+	agent, err := doc.ParseAgent(name)
+	if err != nil {
+		return err
+	}
+	if own := keyOf(ctx).Agent; agent != own {
+		return code.New(code.ActorMismatch, "this key acts for %s alone", didOf(own)).With("actorDid", didOf(own))
+	}
+	return nil
+}
+
+// asked is what the requests of holders have in common, checked.
+func (s *Server) asked(ctx context.Context, resource, actor string) (lease.Resource, error) {
+	if err := theActor(ctx, actor); err != nil {
+		return "", err
+	}
+	return s.coordinated(ctx, resource, true)
+}
+
+func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+type leaseResourceInput struct {
+	Retriable
+	Body struct {
+		Resource  string          `json:"resource" doc:"Any name of 1 to 512 bytes; section:<slug>/<section id> for a section." example:"lock:deploy/production"`
+		ActorDID  string          `json:"actorDid" doc:"The key's own agent, as did:cowrite:<name> or by its name." example:"did:cowrite:alpha"`
+		TTLMs     int64           `json:"ttlMs,omitempty" minimum:"1000" maximum:"300000" default:"30000"`
+		Operation lease.Operation `json:"operation,omitempty" enum:"read,write,delete" default:"write"`
+		Reason    string          `json:"reason,omitempty" maxLength:"256" doc:"What for; shown to everybody."`
+		WaitMs    int64           `json:"waitMs,omitempty" minimum:"0" maximum:"60000" doc:"Wait in the queue for at most this long."`
+		Queue     *bool           `json:"queue,omitempty" doc:"false takes no place in the queue if refused."`
+	} `nameHint:"ResourceLeaseRequest"`
+}
+
+type resourceLeaseOutput struct {
+	Body struct {
+		OK    bool          `json:"ok"`
+		Lease resourceLease `json:"lease"`
+	} `nameHint:"ResourceLeaseGrant"`
+}
+
+func (s *Server) resourceLeaseOutput(ctx context.Context, l lease.Lease) (*resourceLeaseOutput, error) {
+	name, _, err := s.library.Sight(keyOf(ctx)).Name(ctx, l.Resource)
+	if err != nil {
+		return nil, err
+	}
+	out := new(resourceLeaseOutput)
+	out.Body.OK, out.Body.Lease = true, s.resourceLease(l, name)
+	return out, nil
+}
+
+func (s *Server) leaseResource(ctx context.Context, in *leaseResourceInput) (*resourceLeaseOutput, error) {
+	resource, err := s.asked(ctx, in.Body.Resource, in.Body.ActorDID)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.callLease(ctx, in.Retriable, leaseCall{
+		name: "lease-resource", resource: resource, asked: in.Body, wait: milliseconds(in.Body.WaitMs),
+		command: func(id lease.ID) lease.Command {
+			return lease.Acquire{
+				Resource: resource, Agent: keyOf(ctx).Agent, Operation: in.Body.Operation, Duration: milliseconds(in.Body.TTLMs),
+				Reason: in.Body.Reason, Queue: in.Body.Queue == nil || *in.Body.Queue, NewID: id,
+			}
+		},
+	})
+	if err != nil {
+		return nil, s.coordinationRefusal(ctx, err)
+	}
+	return s.resourceLeaseOutput(ctx, answer.Lease)
+}
+
+type releaseResourceInput struct {
+	Retriable
+	Body struct {
+		Resource string `json:"resource"`
+		ActorDID string `json:"actorDid"`
+		LeaseID  string `json:"leaseId,omitempty" doc:"Refuse with stale_lease if the present lease is another one."`
+	} `nameHint:"ResourceLeaseRelease"`
+}
+
+type releaseResourceOutput struct {
+	Body struct {
+		OK       bool    `json:"ok"`
+		Released bool    `json:"released"`
+		Trust    float64 `json:"trust" doc:"The holder's, 0 to 100."`
+	} `nameHint:"ResourceLeaseReleased"`
+}
+
+func (s *Server) releaseResource(ctx context.Context, in *releaseResourceInput) (*releaseResourceOutput, error) {
+	resource, err := s.asked(ctx, in.Body.Resource, in.Body.ActorDID)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.callLease(ctx, in.Retriable, leaseCall{
+		name: "release-resource", resource: resource, asked: in.Body, release: true,
+		command: func(lease.ID) lease.Command {
+			return lease.Release{Resource: resource, Agent: keyOf(ctx).Agent, IfID: lease.ID(in.Body.LeaseID)}
+		},
+	})
+	if err != nil {
+		return nil, s.coordinationRefusal(ctx, err)
+	}
+	out := new(releaseResourceOutput)
+	out.Body.OK, out.Body.Released, out.Body.Trust = true, true, trust(answer.Trust)
+	return out, nil
+}
+
+// trust is what the wire says of it: in points, not halves.
+func trust(t lease.TrustHalves) float64 { return float64(t) / 2 }
+
+type renewResourceInput struct {
+	Retriable
+	Body struct {
+		Resource string `json:"resource"`
+		ActorDID string `json:"actorDid"`
+		TTLMs    int64  `json:"ttlMs,omitempty" minimum:"1000" maximum:"300000" default:"30000"`
+	} `nameHint:"ResourceLeaseRenewal"`
+}
+
+func (s *Server) renewResource(ctx context.Context, in *renewResourceInput) (*resourceLeaseOutput, error) {
+	resource, err := s.asked(ctx, in.Body.Resource, in.Body.ActorDID)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.callLease(ctx, in.Retriable, leaseCall{
+		name: "renew-resource", resource: resource, asked: in.Body,
+		command: func(lease.ID) lease.Command {
+			return lease.Renew{Resource: resource, Agent: keyOf(ctx).Agent, Duration: milliseconds(in.Body.TTLMs)}
+		},
+	})
+	if err != nil {
+		return nil, s.coordinationRefusal(ctx, err)
+	}
+	return s.resourceLeaseOutput(ctx, answer.Lease)
+}

@@ -1,0 +1,58 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"cowrite/doc"
+	"cowrite/lease"
+)
+
+// Retriable is the header of a call that counts once, however often it is sent.
+type Retriable struct {
+	IdempotencyKey string `header:"Idempotency-Key" doc:"A name for this call, up to 255 visible ASCII characters, remembered for 24 hours. The same name and body again is answered with the lease that the first call came to, as it stands now; LEASE_ENDED when that is over. Refusals are not remembered."`
+}
+
+// leaseCall is a call to the keeper on behalf of a request.
+type leaseCall struct {
+	name     string // operationId
+	resource lease.Resource
+	asked    any  // what was asked for, to tell a retry from another request
+	release  bool // it ends a lease
+	wait     time.Duration
+	command  func(id lease.ID) lease.Command // id: of the grant, if there is one
+}
+
+// callLease has the keeper do a call, once for its Idempotency-Key. A long poll ends with its caller, or when
+// the server is about to end.
+func (s *Server) callLease(ctx context.Context, in Retriable, c leaseCall) (lease.Answer, error) {
+	key, err := doc.ParseIdempotencyKey(in.IdempotencyKey)
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	do := func(id lease.ID) (lease.Answer, error) {
+		if acquire, ok := c.command(id).(lease.Acquire); ok && c.wait > 0 {
+			ctx, cancel := s.untilStop(ctx)
+			defer cancel()
+			return s.leases.Wait(ctx, acquire, c.wait)
+		}
+		return s.leases.Do(ctx, c.command(id))
+	}
+	if key == "" {
+		return do("")
+	}
+	asked, err := json.Marshal([]any{c.name, []byte(c.resource), c.asked})
+	if err != nil {
+		return lease.Answer{}, fmt.Errorf("marshal lease call: %w", err)
+	}
+	waiting := ctx
+	if c.wait == 0 {
+		ctx = context.WithoutCancel(ctx) // it is over soon, and whether it was done has to be known
+	}
+	return s.opts.Idempotency.Do(waiting, s.leases, doc.Call{
+		Agent: keyOf(ctx).Agent, Key: key, Request: sha256.Sum256(asked), Resource: c.resource, Release: c.release, Do: do,
+	})
+}
