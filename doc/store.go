@@ -28,6 +28,13 @@ type ChangeRow struct {
 	Raw      []byte
 }
 
+// Saved is the changes of a document up to a number, in one piece that is many times smaller than their rows.
+type Saved struct {
+	Upto  int64  // the number of the last change in it; 0 is none
+	Chunk []byte // the saved document, as the engine writes it
+	Index []byte // what is to be known of the changes without opening the chunk
+}
+
 // Append is what one step adds to a document, in one transaction.
 type Append struct {
 	// Expect is the seq of the last event that must be the document's last, or AnySeq. It is how two
@@ -62,8 +69,8 @@ type Store interface {
 	// when the slug leads or ever led to a document, ErrConflict when the id exists.
 	Create(ctx context.Context, m Meta, first Append) ([]Event, error)
 
-	// Append adds to a document and returns the events as they now stand in the log. Changes that the document has are
-	// ignored, whatever else their rows say. ErrNotFound, ErrSlugTaken, ErrConflict.
+	// Append adds to a document and returns the events as they now stand in the log. Changes that the document has as rows
+	// are ignored, whatever else their rows say. ErrNotFound, ErrSlugTaken, ErrConflict.
 	Append(ctx context.Context, id crdt.DocumentID, a Append) ([]Event, error)
 
 	// Document finds by id, FindSlug by a present or former slug; tombstones too. ErrNotFound.
@@ -73,9 +80,20 @@ type Store interface {
 	// List gives living documents, the newest first: those whose Number is below before (0: all), at most limit.
 	List(ctx context.Context, before int64, limit int) ([]Meta, error)
 
-	// Changes gives the document's changes behind number after, in order, at most limit. ErrNotFound when the document is
-	// not there.
+	// Changes gives the rows of the document's changes behind number after, in order, at most limit. ErrNotFound when the
+	// document is not there.
 	Changes(ctx context.Context, id crdt.DocumentID, after int64, limit int) ([]ChangeRow, error)
+
+	// Raw gives the bytes of the changes with the given hashes, in the same order: nil for one that the document does not
+	// have, or not as a row any more. ErrNotFound when the document is not there.
+	Raw(ctx context.Context, id crdt.DocumentID, hashes []crdt.Hash) ([][]byte, error)
+
+	// Saved gives what the document was last compacted to, the zero Saved when it never was; chunk false leaves out the
+	// chunk. Compact puts a saved form in the place of the rows of the changes that it holds, all at once: ErrConflict when
+	// one of them is not logged yet, when there are not so many, or when the last one reached as far. ErrNotFound when the
+	// document is not there.
+	Saved(ctx context.Context, id crdt.DocumentID, chunk bool) (Saved, error)
+	Compact(ctx context.Context, id crdt.DocumentID, s Saved) error
 
 	// Events gives the events behind since, in order, at most limit. ErrNotFound when the document is not there.
 	Events(ctx context.Context, id crdt.DocumentID, since Seq, limit int) ([]Event, error)

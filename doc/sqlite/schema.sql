@@ -96,6 +96,13 @@ CREATE TABLE migrations (
   applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
 ) STRICT;
 
+CREATE TABLE saved (
+  document INTEGER PRIMARY KEY REFERENCES documents,
+  upto     INTEGER NOT NULL,
+  chunk    BLOB    NOT NULL,
+  "index"  BLOB    NOT NULL
+) STRICT;
+
 CREATE TABLE slugs (
   slug     TEXT    PRIMARY KEY,
   document INTEGER NOT NULL REFERENCES documents

@@ -34,7 +34,8 @@ type Memory struct {
 
 type memoryDocument struct {
 	meta    doc.Meta
-	changes []doc.ChangeRow
+	changes []doc.ChangeRow // those behind saved
+	saved   doc.Saved
 	events  []doc.Event
 }
 
@@ -140,7 +141,7 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 		if slices.ContainsFunc(d.changes, func(known doc.ChangeRow) bool { return known.Hash == c.Hash }) {
 			continue
 		}
-		c.Number, c.At = int64(len(d.changes)+1), millis(c.At)
+		c.Number, c.At = d.saved.Upto+int64(len(d.changes)+1), millis(c.At)
 		d.changes = append(d.changes, c)
 	}
 	for i := range d.changes {
@@ -178,6 +179,64 @@ func cloneEvents(events []doc.Event) []doc.Event {
 		out[i].Payload = bytes.Clone(out[i].Payload)
 	}
 	return out
+}
+
+// Raw gives the bytes of changes.
+func (s *Memory) Raw(ctx context.Context, id crdt.DocumentID, hashes []crdt.Hash) ([][]byte, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	d, err := s.find(id)
+	if err != nil {
+		return nil, err
+	}
+	raws := make([][]byte, len(hashes))
+	for i, h := range hashes {
+		if at := slices.IndexFunc(d.changes, func(c doc.ChangeRow) bool { return c.Hash == h }); at >= 0 {
+			raws[i] = bytes.Clone(d.changes[at].Raw)
+		}
+	}
+	return raws, nil
+}
+
+// Saved gives what the document was last compacted to.
+func (s *Memory) Saved(ctx context.Context, id crdt.DocumentID, chunk bool) (doc.Saved, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return doc.Saved{}, err
+	}
+	defer leave()
+	d, err := s.find(id)
+	if err != nil {
+		return doc.Saved{}, err
+	}
+	saved := doc.Saved{Upto: d.saved.Upto, Index: bytes.Clone(d.saved.Index)}
+	if chunk {
+		saved.Chunk = bytes.Clone(d.saved.Chunk)
+	}
+	return saved, nil
+}
+
+// Compact puts a saved form in the place of rows.
+func (s *Memory) Compact(ctx context.Context, id crdt.DocumentID, saved doc.Saved) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	d, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	n := saved.Upto - d.saved.Upto
+	if n <= 0 || n > int64(len(d.changes)) || slices.ContainsFunc(d.changes[:n], func(c doc.ChangeRow) bool { return !c.Logged }) {
+		return doc.ErrConflict
+	}
+	d.saved = doc.Saved{Upto: saved.Upto, Chunk: bytes.Clone(saved.Chunk), Index: bytes.Clone(saved.Index)}
+	d.changes = slices.Clone(d.changes[n:])
+	return nil
 }
 
 // Document finds a document by its id.

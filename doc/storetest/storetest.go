@@ -27,7 +27,7 @@ type promise struct {
 
 // Run tests a backend. open opens a new, empty store; the suite closes it.
 func Run(t *testing.T, open func(t *testing.T) doc.Store) {
-	for _, p := range slices.Concat(documentPromises, logPromises, callPromises, watchPromises, leasePromises, ledgerPromises, keyPromises) {
+	for _, p := range slices.Concat(documentPromises, logPromises, savedPromises, callPromises, watchPromises, leasePromises, ledgerPromises, keyPromises) {
 		t.Run(p.name, func(t *testing.T) {
 			s := open(t)
 			defer closeStore(t, s)

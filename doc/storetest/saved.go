@@ -1,0 +1,94 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+
+	"cowrite/crdt"
+	"cowrite/doc"
+)
+
+var savedPromises = []promise{
+	{"raw gives changes by hash", rawByHash},
+	{"a saved document takes the place of its changes", compacted},
+	{"compaction keeps what is not logged, and never goes back", compactRefuses},
+}
+
+// grow makes a document of n logged changes.
+func grow(t *testing.T, s doc.Store, n int) (doc.Meta, []doc.ChangeRow) {
+	t.Helper()
+	m := newDocument("plan")
+	create(t, s, m)
+	changes := make([]doc.ChangeRow, n)
+	for i := range changes {
+		changes[i] = newChange("change %d", i)
+		changes[i].Logged = true
+	}
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: changes}))
+	return m, changes
+}
+
+func rawByHash(t *testing.T, s doc.Store) {
+	m, changes := grow(t, s, 3)
+	raws := must[[][]byte](t)(s.Raw(t.Context(), m.ID, []crdt.Hash{changes[2].Hash, {1}, changes[0].Hash}))
+	if len(raws) != 3 || string(raws[0]) != string(changes[2].Raw) || raws[1] != nil || string(raws[2]) != string(changes[0].Raw) {
+		t.Errorf("got %q", raws)
+	}
+	_, err := s.Raw(t.Context(), newDocument("none").ID, nil)
+	wantError(t, err, doc.ErrNotFound)
+}
+
+func compacted(t *testing.T, s doc.Store) {
+	m, changes := grow(t, s, 5)
+	if saved := must[doc.Saved](t)(s.Saved(t.Context(), m.ID, true)); saved.Upto != 0 || len(saved.Chunk)+len(saved.Index) != 0 {
+		t.Errorf("before it was compacted: %+v", saved)
+	}
+	for _, upto := range []int64{2, 5} {
+		want := doc.Saved{Upto: upto, Chunk: fmt.Appendf(nil, "chunk %d", upto), Index: fmt.Appendf(nil, "index %d", upto)}
+		if err := s.Compact(t.Context(), m.ID, want); err != nil {
+			t.Fatal(err)
+		}
+		sameJSON(t, "saved", must[doc.Saved](t)(s.Saved(t.Context(), m.ID, true)), want)
+		want.Chunk = nil
+		sameJSON(t, "saved without its chunk", must[doc.Saved](t)(s.Saved(t.Context(), m.ID, false)), want)
+		rows := must[[]doc.ChangeRow](t)(s.Changes(t.Context(), m.ID, 0, many))
+		if len(rows) != int(5-upto) {
+			t.Fatalf("%d rows are left, want %d", len(rows), 5-upto)
+		}
+		for i, row := range rows {
+			if row.Number != upto+int64(i)+1 || row.Hash != changes[row.Number-1].Hash {
+				t.Errorf("row %d is number %d, %s", i, row.Number, row.Hash)
+			}
+		}
+		if raws := must[[][]byte](t)(s.Raw(t.Context(), m.ID, []crdt.Hash{changes[0].Hash})); raws[0] != nil {
+			t.Errorf("a change that is no row any more is %q", raws[0])
+		}
+	}
+	next := newChange("next")
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{next}}))
+	if rows := must[[]doc.ChangeRow](t)(s.Changes(t.Context(), m.ID, 0, many)); len(rows) != 1 || rows[0].Number != 6 {
+		t.Errorf("the next change is %+v", rows)
+	}
+}
+
+func compactRefuses(t *testing.T, s doc.Store) {
+	m, _ := grow(t, s, 3)
+	loose := newChange("loose")
+	loose.Logged = false
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{loose}}))
+	if err := s.Compact(t.Context(), m.ID, doc.Saved{Upto: 2, Chunk: []byte("two")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, upto := range []int64{-1, 0, 1, 2, 4, 5} {
+		wantError(t, s.Compact(t.Context(), m.ID, doc.Saved{Upto: upto, Chunk: []byte("no")}), doc.ErrConflict)
+	}
+	if saved := must[doc.Saved](t)(s.Saved(t.Context(), m.ID, true)); saved.Upto != 2 || string(saved.Chunk) != "two" {
+		t.Errorf("a refused compaction left %+v", saved)
+	}
+	if rows := must[[]doc.ChangeRow](t)(s.Changes(t.Context(), m.ID, 0, many)); len(rows) != 2 {
+		t.Errorf("a refused compaction left %d rows", len(rows))
+	}
+	wantError(t, s.Compact(t.Context(), newDocument("none").ID, doc.Saved{Upto: 1}), doc.ErrNotFound)
+	_, err := s.Saved(t.Context(), newDocument("none").ID, true)
+	wantError(t, err, doc.ErrNotFound)
+}
