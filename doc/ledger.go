@@ -40,44 +40,6 @@ func (l *Library) Ledger(ctx context.Context, q LedgerQuery) ([]LedgerEntry, err
 	return entries, nil
 }
 
-// FenceStatus is what is to be said of a fence at a resource.
-type FenceStatus struct {
-	Live         *lease.Lease // the lease that carries it, nil when that has ended or never was
-	SupersededBy lease.Fence  // of the newest later grant that conflicts with it; 0: it is not stale
-}
-
-// Fence says whether a fence of a resource lives, and whether it is stale: a later grant that conflicts with it
-// was made, be it over or not. Readers together are never stale. A fence that the resource never had is stale
-// once any later grant was made.
-func (l *Library) Fence(ctx context.Context, r lease.Resource, f lease.Fence) (FenceStatus, error) {
-	for _, held := range l.leases.Status(r).Holders {
-		if held.Fence == f {
-			return FenceStatus{Live: &held}, nil
-		}
-	}
-	own, err := l.Ledger(ctx, LedgerQuery{Resource: r, MinFence: f, MaxFence: f, Limit: 1})
-	if err != nil {
-		return FenceStatus{}, err
-	}
-	shared := len(own) > 0 && own[0].Lease.Mode == lease.Shared
-	const page = 64
-	for q := (LedgerQuery{Resource: r, MinFence: f + 1, Newest: true, Limit: page}); ; {
-		later, err := l.Ledger(ctx, q)
-		if err != nil {
-			return FenceStatus{}, err
-		}
-		for _, e := range later {
-			if !shared || e.Lease.Mode == lease.Exclusive {
-				return FenceStatus{SupersededBy: e.Lease.Fence}, nil
-			}
-		}
-		if len(later) < page {
-			return FenceStatus{}, nil
-		}
-		q.MaxFence = later[page-1].Lease.Fence - 1
-	}
-}
-
 // Sight is what one key may see of resources, and what it calls them. It asks for each document once, so it is
 // made anew for each request. It is not for concurrent use.
 type Sight struct {

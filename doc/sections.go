@@ -23,13 +23,14 @@ type Written struct {
 	Version  crdt.Version
 	Merged   bool         // the section now holds what others wrote since the base
 	Advisory *lease.Lease // somebody else's lease on the section, nil without one
+	Stale    *StaleFence  // the write came with a fence that is stale, nil otherwise
 }
 
 // WriteSection replaces a section's text as if typed on base: what others wrote since stays. A section that
 // does not exist is made, at the end. Without a base (nil) it is BASE_REQUIRED with the present version and
 // text, unless the section is empty or not there. INVALID_VERSION for a base that this document never had, or
 // that did not have the section; TOO_LARGE.
-func (l *Library) WriteSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, text string, base *Base) (Written, error) {
+func (l *Library) WriteSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, text string, base *Base, opts ...WriteOption) (Written, error) {
 	if err := l.checkText("section", text, l.limits.SectionBytes); err != nil {
 		return Written{}, err
 	}
@@ -61,7 +62,7 @@ func (l *Library) WriteSection(ctx context.Context, k Key, id crdt.DocumentID, s
 			return SectionEdited, []engine.Op{engine.PutText{Path: sectionPath(sid, keyBody), Text: text}}, nil, nil
 		}
 		return SectionEdited, textEdits(sectionPath(sid, keyBody), old, text), heads, nil
-	}, text)
+	}, text, opts...)
 }
 
 // textAt gives the heads of a base (nil for the present ones) and the section's text there.
@@ -97,7 +98,7 @@ func (d *desk) textAt(ctx context.Context, sid SectionID, present sectionContent
 
 // AddSection makes a section behind another ("" puts it last); sid "" makes an id from the heading.
 // SECTION_EXISTS, SECTION_NOT_FOUND for after, TOO_LARGE.
-func (l *Library) AddSection(ctx context.Context, k Key, id crdt.DocumentID, sid, after SectionID, text string) (Written, error) {
+func (l *Library) AddSection(ctx context.Context, k Key, id crdt.DocumentID, sid, after SectionID, text string, opts ...WriteOption) (Written, error) {
 	if err := l.checkText("section", text, l.limits.SectionBytes); err != nil {
 		return Written{}, err
 	}
@@ -119,7 +120,7 @@ func (l *Library) AddSection(ctx context.Context, k Key, id crdt.DocumentID, sid
 		}
 		ops, err := l.addOps(c, sid, after, text)
 		return SectionCreated, ops, nil, err
-	}, text)
+	}, text, opts...)
 }
 
 // addOps makes a section that is not there.
@@ -138,7 +139,7 @@ func (l *Library) addOps(c *content, sid, after SectionID, text string) ([]engin
 }
 
 // MoveSection puts a section behind another; after "" puts it first. SECTION_NOT_FOUND.
-func (l *Library) MoveSection(ctx context.Context, k Key, id crdt.DocumentID, sid, after SectionID) (Written, error) {
+func (l *Library) MoveSection(ctx context.Context, k Key, id crdt.DocumentID, sid, after SectionID, opts ...WriteOption) (Written, error) {
 	if sid == after {
 		return Written{}, code.New(code.BadRequest, "a section cannot be put behind itself")
 	}
@@ -147,7 +148,7 @@ func (l *Library) MoveSection(ctx context.Context, k Key, id crdt.DocumentID, si
 			return nil, sectionNotFound(after)
 		}
 		return []engine.Op{engine.Put{Path: sectionPath(sid, keyPosition), Value: c.positionBehind(sid, after, false)}}, nil
-	})
+	}, opts...)
 }
 
 // RemoveSection takes a section out of the document; its text stays, and can be restored. SECTION_NOT_FOUND.
@@ -171,7 +172,7 @@ func (l *Library) RestoreSection(ctx context.Context, k Key, id crdt.DocumentID,
 }
 
 // restructure changes something of a section that is there, other than its text, on the present version.
-func (l *Library) restructure(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, what EventType, ops func(*content) ([]engine.Op, error)) (Written, error) {
+func (l *Library) restructure(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, what EventType, ops func(*content) ([]engine.Op, error), opts ...WriteOption) (Written, error) {
 	return l.changeSection(ctx, k, id, sid, func(d *desk, _ *step) (EventType, []engine.Op, []crdt.Hash, error) {
 		c, err := d.current(l.ctx)
 		if err != nil {
@@ -182,18 +183,26 @@ func (l *Library) restructure(ctx context.Context, k Key, id crdt.DocumentID, si
 		}
 		o, err := ops(c)
 		return what, o, nil, err
-	}, "")
+	}, "", opts...)
 }
 
 // changeSection makes one change to a section: plan says, at the desk, which operations on which base (nil: now)
 // and what event they are. wanted is the text that the caller wrote, to tell whether others' was merged in.
 func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID,
-	plan func(*desk, *step) (EventType, []engine.Op, []crdt.Hash, error), wanted string) (Written, error) {
+	plan func(*desk, *step) (EventType, []engine.Op, []crdt.Hash, error), wanted string, opts ...WriteOption) (Written, error) {
 	if _, err := l.meta(ctx, k, id, true); err != nil {
 		return Written{}, err
 	}
+	var o writeOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	stale, err := l.staleFence(ctx, SectionResource(id, sid), o.fence)
+	if err != nil {
+		return Written{}, err
+	}
 	var w Written
-	err := l.at(ctx, id, func(d *desk) *request {
+	err = l.at(ctx, id, func(d *desk) *request {
 		return &request{stage: func(s *step) error {
 			what, ops, base, err := plan(d, s)
 			if err != nil {
@@ -209,7 +218,7 @@ func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, 
 			if err != nil {
 				return err
 			}
-			w = Written{Section: c.sections[sid].Section, Version: d.version(), Advisory: l.heldByOther(k.Agent, id, sid)}
+			w = Written{Section: c.sections[sid].Section, Version: d.version(), Advisory: l.heldByOther(k.Agent, id, sid), Stale: stale}
 			w.Merged = what == SectionEdited && w.Section.Text != wanted
 			if change == nil {
 				return nil
@@ -218,6 +227,11 @@ func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, 
 			p.SectionID, p.Merged = sid, w.Merged
 			if err := d.event(s, what, k.Agent, p); err != nil {
 				return err
+			}
+			if stale != nil {
+				if err := d.event(s, SectionFenceStale, k.Agent, staleFencePayload{sid, k.Agent, stale.Fence, stale.SupersededBy, change.Hash.String(), viaREST}); err != nil {
+					return err
+				}
 			}
 			return d.stageOverrides(s, k.Agent, []SectionID{sid}, change.Hash, viaREST)
 		}}
