@@ -42,6 +42,7 @@ type commands struct {
 	Section sectionCommand `cmd:"" help:"Read and write one section."`
 	Lease   leaseCommand   `cmd:"" help:"Take, renew, give back and list leases. A lease is advisory: it never stops a write."`
 	Events  eventsCommand  `cmd:"" help:"Follow and verify a document's event log."`
+	Bench   benchCommand   `cmd:"" help:"Measure this machine."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Worker  workerCommand  `cmd:"" hidden:""`
 }

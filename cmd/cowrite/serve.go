@@ -11,10 +11,11 @@ import (
 
 type serveCommand struct {
 	folder
-	Addr      string `help:"Address to listen on; port 0 takes any free one." default:"127.0.0.1:8080"`
-	PublicURL string `name:"public-url" help:"Origin in the links that the server makes, such as https://docs.example.org; without it the one of the request."`
-	LogFormat string `help:"text or json." enum:"text,json" default:"text"`
-	LogLevel  string `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
+	Addr        string   `help:"Address to listen on; port 0 takes any free one." default:"127.0.0.1:8080"`
+	PublicURL   string   `name:"public-url" help:"Origin in the links that the server makes, such as https://docs.example.org; without it the one of the request."`
+	NeverShared []string `name:"never-shared" help:"Resources, by the beginnings of their names, of which two reads exclude each other ($$COWRITE_NEVER_SHARED)." from:"COWRITE_NEVER_SHARED" default:"lock:"`
+	LogFormat   string   `help:"text or json." enum:"text,json" default:"text"`
+	LogLevel    string   `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
 }
 
 func (c serveCommand) Run(ctx context.Context, p *Program) error {
@@ -34,7 +35,7 @@ func (c serveCommand) Run(ctx context.Context, p *Program) error {
 			return err
 		}
 	}
-	s, err := open(ctx, c.Data, c.PublicURL, log)
+	s, err := open(ctx, settings{data: c.Data, publicURL: c.PublicURL, neverShared: c.NeverShared}, log)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,21 +45,29 @@ type server struct {
 	endStreams context.CancelFunc
 }
 
+// settings is what an operator may choose about a server.
+type settings struct {
+	data        string
+	publicURL   string
+	neverShared []string // beginnings of the names of resources that not even reads share
+}
+
 // open wires a server over a data folder. When it fails nothing stays open.
-func open(ctx context.Context, data, publicURL string, log *slog.Logger) (*server, error) {
+func open(ctx context.Context, chosen settings, log *slog.Logger) (*server, error) {
 	s := &server{log: log}
-	if err := s.wire(ctx, data, publicURL); err != nil {
+	if err := s.wire(ctx, chosen); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	return s, nil
 }
 
-func (s *server) wire(ctx context.Context, data, publicURL string) (err error) {
-	if s.store, err = sqlite.Open(ctx, data, sqlite.Options{}); err != nil {
+func (s *server) wire(ctx context.Context, chosen settings) (err error) {
+	if s.store, err = sqlite.Open(ctx, chosen.data, sqlite.Options{}); err != nil {
 		return err
 	}
 	s.keys = doc.OpenKeyring(s.store, nil, nil)
-	s.leases, err = lease.Open(ctx, doc.LeaseStore(s.store, nil), lease.Options{Log: s.log})
+	idempotency := doc.NewIdempotency(s.store, nil)
+	s.leases, err = lease.Open(ctx, idempotency.LeaseStore(nil), lease.Options{Class: chosen.mayShare, Log: s.log})
 	if err != nil {
 		return fmt.Errorf("open the leases: %w", err)
 	}
@@ -73,13 +83,14 @@ func (s *server) wire(ctx context.Context, data, publicURL string) (err error) {
 	s.endStreams = endStreams
 	authenticate := web.Authenticate(s.keys)
 	s.web = web.New(web.Options{
-		Library:   s.library,
-		Keyring:   s.keys,
-		Sync:      socket.Handler(s.sockets, authenticate),
-		PageFS:    ui.Dist(),
-		PublicURL: publicURL,
-		Stop:      streams,
-		Ready:     s.ready,
+		Library:     s.library,
+		Keyring:     s.keys,
+		Idempotency: idempotency,
+		Sync:        socket.Handler(s.sockets, authenticate),
+		PageFS:      ui.Dist(),
+		PublicURL:   chosen.publicURL,
+		Stop:        streams,
+		Ready:       s.ready,
 		Gauges: []web.Gauge{{
 			Name: "cowrite_sockets", Help: "WebSockets open now.",
 			Value: func() float64 { return float64(len(s.sockets.Sockets())) },
@@ -92,6 +103,11 @@ func (s *server) wire(ctx context.Context, data, publicURL string) (err error) {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what peers did wrong
 	}
 	return nil
+}
+
+// mayShare says whether two reads of a resource exclude each other or not.
+func (c settings) mayShare(r lease.Resource) bool {
+	return !slices.ContainsFunc(c.neverShared, func(beginning string) bool { return strings.HasPrefix(string(r), beginning) })
 }
 
 // ready says whether the store answers.

@@ -87,8 +87,10 @@ func (s *Store) SaveLeases(ctx context.Context, commits []doc.LeaseCommit) error
 }
 
 func saveCommit(t tx, c doc.LeaseCommit) error {
-	if err := t.exec(`UPDATE counters SET value = max(value, ?) WHERE name = 'fence'`, uint64(c.Fence)); err != nil {
-		return fmt.Errorf("save fence: %w", err)
+	if c.Fence > 0 {
+		if err := t.exec(`UPDATE counters SET value = max(value, ?) WHERE name = 'fence'`, uint64(c.Fence)); err != nil {
+			return fmt.Errorf("save fence: %w", err)
+		}
 	}
 	if c.Record.Resource != "" {
 		if err := saveRecord(t, c.Record); err != nil {
