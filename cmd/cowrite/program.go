@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type Program struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Env    func(name string) string
+	Worker func() *exec.Cmd // starts `cowrite worker`; nil: this binary
 }
 
 // commands is the grammar of the command line.

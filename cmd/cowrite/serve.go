@@ -35,7 +35,7 @@ func (c serveCommand) Run(ctx context.Context, p *Program) error {
 			return err
 		}
 	}
-	s, err := open(ctx, settings{data: c.Data, publicURL: c.PublicURL, neverShared: c.NeverShared}, log)
+	s, err := open(ctx, settings{data: c.Data, publicURL: c.PublicURL, neverShared: c.NeverShared, worker: p.Worker}, log)
 	if err != nil {
 		return err
 	}

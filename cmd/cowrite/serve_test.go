@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestServeEndsWhatItBegan(t *testing.T) {
 	stderr, write := io.Pipe()
 	program := Program{Stdout: io.Discard, Stderr: write, Env: func(name string) string {
 		return map[string]string{"COWRITE_ADMIN_KEY": adminKey}[name]
-	}}
+	}, Worker: func() *exec.Cmd { return exec.Command("cowrite", "worker") }}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	exit := make(chan int, 1)

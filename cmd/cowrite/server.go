@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -50,6 +51,7 @@ type settings struct {
 	data        string
 	publicURL   string
 	neverShared []string // beginnings of the names of resources that not even reads share
+	worker      func() *exec.Cmd
 }
 
 // open wires a server over a data folder. When it fails nothing stays open.
@@ -71,7 +73,7 @@ func (s *server) wire(ctx context.Context, chosen settings) (err error) {
 	if err != nil {
 		return fmt.Errorf("open the leases: %w", err)
 	}
-	s.engine = engine.New(engine.Options{})
+	s.engine = engine.NewWorkers(engine.WorkerOptions{Command: chosen.worker, Log: s.log})
 	s.library, err = doc.Open(doc.Options{Store: s.store, Engine: s.engine, Leases: s.leases, Now: s.leases.Now, Log: s.log})
 	if err != nil {
 		return err
