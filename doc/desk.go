@@ -15,7 +15,6 @@ import (
 const (
 	deskBatch      = 64               // requests that share one commit
 	deskIdle       = 30 * time.Second // a desk that nobody uses for so long lets its document go
-	loadPage       = 1000             // change rows read at once
 	maxOrphans     = 4096             // changes that wait for others
 	maxOrphanBytes = 4 << 20
 )
@@ -36,18 +35,31 @@ type desk struct {
 	idle    time.Time // when a user last left
 	leaving bool      // it is ending: new users wait for its end and open another
 
+	unload chan struct{} // the library wants the engine's memory for others
+
 	// All below is the goroutine's own.
 	exists  bool
-	doc     engine.Document
-	graph   *crdt.Graph
-	objects *crdt.Objects
-	raws    map[crdt.Hash][]byte
-	content content
-	stale   map[SectionID]bool // sections whose content has to be read again
-	reread  bool               // all of it has
+	wrote   bool // since it was opened
 	peers   map[*Attachment]struct{}
 	orphans []crdt.Change
 	folds   folds
+
+	// What is known of the changes without the engine.
+	graph   *crdt.Graph
+	objects *crdt.Objects
+	authors authors
+	tail    tail
+	upto    int // the number of the last change in the store's saved form; the graph numbers its changes alike
+	whole   whole
+
+	compaction compaction
+
+	// What only the engine can tell. The document is loaded when it is first needed, and let go after a while.
+	loaded  engine.Document // nil: it is not. Only through engine()
+	used    time.Time       // when it was last needed
+	content content
+	stale   map[SectionID]bool // sections whose content has to be read again
+	reread  bool               // all of it has
 }
 
 // request is one thing to do at a desk.
@@ -104,11 +116,8 @@ func (d *desk) run(ctx context.Context) {
 		err = d.serveNext(ctx)
 	}
 	d.lib.leave(d)
-	if d.doc != nil {
-		if cerr := d.doc.Close(); cerr != nil {
-			d.lib.log.Error("close document", "document", d.id, "err", cerr)
-		}
-	}
+	d.compaction.wait()
+	d.putAway()
 	refusal := code.From(err)
 	for a := range d.peers {
 		a.replica.Gone(d.id, refusal)
@@ -137,15 +146,33 @@ func (d *desk) serveNext(ctx context.Context) error {
 			return err
 		}
 		return errClosing
+	case err := <-d.compaction.done:
+		d.compacted(err)
+		return nil
+	case <-d.unload:
+		d.putAway()
+		return nil
 	case <-wait.C:
-		if err := d.flushFolds(ctx, false); err != nil {
-			return err
+		return d.rest(ctx)
+	}
+}
+
+// rest is what a desk does when nobody asks anything of it. An error ends the desk.
+func (d *desk) rest(ctx context.Context) error {
+	if err := d.flushFolds(ctx, false); err != nil {
+		return err
+	}
+	idle := d.lib.now().Sub(d.used) >= deskIdle
+	if idle && d.folds.empty() {
+		if d.wrote && d.compactable(compactIdle) {
+			return d.compact(ctx)
 		}
-		if d.folds.empty() && d.lib.retire(d) {
+		d.putAway()
+		if !d.compaction.running && d.lib.retire(d) {
 			return errIdle
 		}
-		return nil
 	}
+	return nil
 }
 
 func (d *desk) nextWake() time.Duration {
@@ -218,7 +245,12 @@ func (d *desk) serve(ctx context.Context, batch []*request) error {
 		return errDeleted
 	}
 	if s.changed {
+		d.wrote = true
 		d.tellPeers()
+		d.lib.weigh(d)
+		if d.compactable(compactFrom) {
+			return d.compact(ctx)
+		}
 	}
 	return nil
 }
@@ -250,94 +282,28 @@ func (d *desk) commit(ctx context.Context, s *step) error {
 	return nil
 }
 
-// load reads the document from the store into the engine and completes its log.
-func (d *desk) load(ctx context.Context) error {
-	meta, err := d.lib.store.Document(ctx, d.id)
-	switch {
-	case errors.Is(err, ErrNotFound):
-	case err != nil:
-		return fmt.Errorf("find document: %w", err)
-	case !meta.DeletedAt.IsZero():
-		return errDeleted
-	default:
-		d.exists = true
-	}
-	var (
-		parts [][]byte
-		after int64
-		rows  []ChangeRow
-	)
-	for d.exists {
-		page, err := d.lib.store.Changes(ctx, d.id, after, loadPage)
-		if err != nil {
-			return fmt.Errorf("read changes: %w", err)
-		}
-		for _, row := range page {
-			if err := d.loadRow(row); err != nil {
-				return err
-			}
-			parts = append(parts, row.Raw)
-			after = row.Number
-			if !row.Logged {
-				row.Raw = nil
-				rows = append(rows, row)
-			}
-		}
-		if len(page) < loadPage {
-			break
-		}
-	}
-	if d.doc, err = d.lib.engine.Load(ctx, d.id, parts); err != nil {
-		return fmt.Errorf("load document: %w", err)
-	}
-	d.reread = true
-	for _, row := range rows {
-		d.folds.addRow(row)
-	}
-	return d.flushFolds(ctx, true)
-}
-
-func (d *desk) loadRow(row ChangeRow) error {
-	changes, documents, err := crdt.ParseEntry(row.Raw, d.lib.limits.change())
-	if err != nil {
-		return fmt.Errorf("read stored change %s: %w", row.Hash, err)
-	}
-	if len(changes) != 1 || len(documents) != 0 || changes[0].Hash != row.Hash {
-		return fmt.Errorf("read stored change %s: it is not what its name says", row.Hash)
-	}
-	d.remember(changes[0])
-	return nil
-}
-
-// remember takes a change that the engine has into the graph and returns what it touches.
-func (d *desk) remember(c crdt.Change) touched {
-	d.graph.Add(c)
-	d.raws[c.Hash] = c.Raw
-	t := touchedBy(d.objects.Add(c))
-	for sid := range t.sections {
-		d.stale[sid] = true
-	}
-	if t.title || len(t.other) > 0 {
-		d.reread = true
-	}
-	return t
-}
-
 // current brings the content up to date with the engine and returns it.
 func (d *desk) current(ctx context.Context) (*content, error) {
+	if len(d.stale) == 0 && !d.reread {
+		return &d.content, nil
+	}
+	doc, err := d.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if d.reread {
-		root, err := d.doc.Read(ctx, nil, nil)
+		root, err := doc.Read(ctx, nil, nil)
 		if err != nil {
-			return nil, fmt.Errorf("read document: %w", err)
+			return nil, unavailable("read document", err)
 		}
 		d.content = readContent(root)
 		d.reread = false
 		clear(d.stale)
 	}
 	for sid := range d.stale {
-		v, err := d.doc.Read(ctx, nil, sectionPath(sid))
+		v, err := doc.Read(ctx, nil, sectionPath(sid))
 		if err != nil {
-			return nil, fmt.Errorf("read section: %w", err)
+			return nil, unavailable("read section", err)
 		}
 		if !d.content.readSection(string(sid), v) {
 			d.reread = true // to name what does not fit
@@ -353,14 +319,18 @@ func (d *desk) version() crdt.Version { return crdt.VersionOf(d.graph.Heads()) }
 
 // edit has the engine make one change of operations typed on base (nil: now) and stages it.
 func (d *desk) edit(ctx context.Context, s *step, author Agent, base []crdt.Hash, ops []engine.Op) (*crdt.Change, error) {
-	c, err := d.doc.Edit(ctx, base, s.at, ops)
+	doc, err := d.engine(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("edit document: %w", err)
+		return nil, err
+	}
+	c, err := doc.Edit(ctx, base, s.at, ops)
+	if err != nil {
+		return nil, unavailable("edit document", err)
 	}
 	if c == nil {
 		return nil, nil
 	}
-	t := d.remember(*c)
+	t := d.remember(*c, author)
 	s.changed = true
 	s.Changes = append(s.Changes, ChangeRow{Hash: c.Hash, Author: author, Sections: t.sectionIDs(), Logged: true, At: s.at, Raw: c.Raw})
 	return c, nil
@@ -378,28 +348,6 @@ func (d *desk) event(s *step, t EventType, actor Agent, payload any) error {
 	}
 	s.Events = append(s.Events, e)
 	return nil
-}
-
-// Raw and Whole make the desk the source of its sync sessions.
-func (d *desk) Raw(hashes []crdt.Hash) ([][]byte, error) {
-	out := make([][]byte, len(hashes))
-	for i, h := range hashes {
-		raw, ok := d.raws[h]
-		if !ok {
-			return nil, fmt.Errorf("read change %s: it is not there", h)
-		}
-		out[i] = raw
-	}
-	return out, nil
-}
-
-// Whole is the saved document.
-func (d *desk) Whole() ([]byte, error) {
-	saved, err := d.doc.Save(d.lib.ctx)
-	if err != nil {
-		return nil, fmt.Errorf("save document: %w", err)
-	}
-	return saved, nil
 }
 
 // keepOrphans holds back changes whose dependencies are missing, the latest ones within the bounds.

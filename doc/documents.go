@@ -310,9 +310,13 @@ func (l *Library) retitle(ctx context.Context, k Key, id crdt.DocumentID, title 
 	return l.at(ctx, id, func(d *desk) *request {
 		return &request{stage: func(s *step) error {
 			ops := []engine.Op{engine.PutText{Path: pathOf(keyTitle), Text: title}}
-			v, err := d.doc.Read(l.ctx, nil, pathOf(keyTitle))
+			doc, err := d.engine(l.ctx)
 			if err != nil {
-				return fmt.Errorf("read title: %w", err)
+				return err
+			}
+			v, err := doc.Read(l.ctx, nil, pathOf(keyTitle))
+			if err != nil {
+				return unavailable("read title", err)
 			}
 			if old, ok := v.(engine.Text); ok {
 				ops = textEdits(pathOf(keyTitle), string(old), title)

@@ -34,6 +34,8 @@ type Library struct {
 
 	mu      sync.Mutex // guards the fields below, and users and idle of each desk; never held over I/O
 	desks   map[crdt.DocumentID]*desk
+	weights map[*desk]weight // of the documents in the engine
+	weight  int              // the sum
 	closed  bool
 	created func(Meta)
 }
@@ -57,6 +59,7 @@ type Limits struct {
 	TitleBytes    int // 512
 	MessageBytes  int // of a posted event's payload; 64 KiB
 	ChangeBytes   int // of one change, after inflation; 16 MiB
+	EngineBytes   int // of all documents that the engine holds, as estimated; 2 GiB
 	Queue         int // requests that wait at one desk; 256
 }
 
@@ -66,7 +69,7 @@ func (l Limits) withDefaults() Limits {
 		value int
 	}{
 		{&l.MarkdownBytes, 4 << 20}, {&l.SectionBytes, 1 << 20}, {&l.Sections, 2000}, {&l.TitleBytes, 512},
-		{&l.MessageBytes, 64 << 10}, {&l.ChangeBytes, 16 << 20}, {&l.Queue, 256},
+		{&l.MessageBytes, 64 << 10}, {&l.ChangeBytes, 16 << 20}, {&l.EngineBytes, 2 << 30}, {&l.Queue, 256},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value
@@ -84,7 +87,7 @@ func Open(opts Options) (*Library, error) {
 	}
 	l := &Library{
 		store: opts.Store, engine: opts.Engine, leases: opts.Leases, limits: opts.Limits.withDefaults(),
-		now: opts.Now, random: opts.Random, log: opts.Log, desks: map[crdt.DocumentID]*desk{},
+		now: opts.Now, random: opts.Random, log: opts.Log, desks: map[crdt.DocumentID]*desk{}, weights: map[*desk]weight{},
 	}
 	if l.now == nil {
 		l.now = time.Now
@@ -180,7 +183,8 @@ func (l *Library) newDesk(id crdt.DocumentID) *desk {
 	return &desk{
 		lib: l, id: id, requests: make(chan *request, l.limits.Queue),
 		closing: make(chan struct{}), ended: make(chan struct{}),
-		graph: crdt.NewGraph(), objects: crdt.NewObjects(), raws: map[crdt.Hash][]byte{},
+		unload: make(chan struct{}, 1), compaction: compaction{done: make(chan error, 1)},
+		graph: crdt.NewGraph(), objects: crdt.NewObjects(), tail: newTail(),
 		stale: map[SectionID]bool{}, peers: map[*Attachment]struct{}{},
 	}
 }

@@ -156,22 +156,27 @@ func (d *desk) applyChanges(ctx context.Context, s *step, author Agent, changes 
 		return nil, nil, nil
 	}
 	ready, orphans, refused := d.graph.Sort(append(slices.Clip(d.orphans), changes...))
-	d.keepOrphans(orphans)
 	if len(refused) > 0 {
 		refuse = code.New(code.BadChange, "another change of this actor has the same number").With("hash", refused[0].Hash.String())
 	}
 	if len(ready) == 0 {
+		d.keepOrphans(orphans)
 		return nil, refuse, nil
 	}
-	err = d.doc.Apply(ctx, ready)
+	doc, err := d.engine(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = doc.Apply(ctx, ready)
 	if bad := (*engine.BadChangeError)(nil); errors.As(err, &bad) {
 		refuse = badChange(bad)
 		at := slices.IndexFunc(ready, func(c crdt.Change) bool { return c.Hash == bad.Hash })
 		ready, err = ready[:max(at, 0)], nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("apply changes: %w", err)
+		return nil, nil, unavailable("apply changes", err)
 	}
+	d.keepOrphans(orphans)
 	if len(ready) == 0 {
 		return nil, refuse, nil
 	}
@@ -179,7 +184,7 @@ func (d *desk) applyChanges(ctx context.Context, s *step, author Agent, changes 
 	s.changed = true
 	all := touched{sections: map[SectionID]reach{}}
 	for _, c := range ready {
-		t := d.remember(c)
+		t := d.remember(c, author)
 		all.merge(t)
 		row := ChangeRow{Hash: c.Hash, Author: author, Sections: t.sectionIDs(), Logged: true, At: s.at, Raw: c.Raw}
 		if !created {

@@ -2,7 +2,6 @@ package doc
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"cowrite/crdt"
@@ -85,9 +84,13 @@ func (d *desk) textAt(ctx context.Context, sid SectionID, present sectionContent
 			return nil, "", invalid("the base is no version of this document")
 		}
 	}
-	v, err := d.doc.Read(ctx, heads, sectionPath(sid, keyBody))
+	doc, err := d.engine(ctx)
 	if err != nil {
-		return nil, "", fmt.Errorf("read section at base: %w", err)
+		return nil, "", err
+	}
+	v, err := doc.Read(ctx, heads, sectionPath(sid, keyBody))
+	if err != nil {
+		return nil, "", unavailable("read section at base", err)
 	}
 	text, ok := v.(engine.Text)
 	if !ok {

@@ -1,0 +1,99 @@
+package doc
+
+import (
+	"fmt"
+	"slices"
+
+	"cowrite/crdt"
+)
+
+// whole is a form of the document that a new peer can be given without the engine: a saved chunk that reaches
+// up to a change, to be followed by the changes behind it.
+type whole struct {
+	chunk []byte
+	upto  int
+}
+
+// Raw makes the desk the source of its sync sessions: the bytes of changes, from the tail, from the store's rows, or,
+// when they must be had, out of the saved document.
+func (d *desk) Raw(hashes []crdt.Hash, must bool) ([][]byte, error) {
+	raws := make([][]byte, len(hashes))
+	var missing []crdt.Hash
+	for i, h := range hashes {
+		if raws[i] = d.tail.raws[h]; raws[i] == nil {
+			missing = append(missing, h)
+		}
+	}
+	if len(missing) == 0 {
+		return raws, nil
+	}
+	stored, err := d.lib.store.Raw(d.lib.ctx, d.id, missing)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[crdt.Hash][]byte, len(missing))
+	for i, h := range missing {
+		found[h] = stored[i]
+	}
+	if slices.ContainsFunc(stored, func(raw []byte) bool { return raw == nil }) {
+		if !must {
+			return nil, crdt.ErrCompacted
+		}
+		if err := d.unpackInto(found); err != nil {
+			return nil, err
+		}
+	}
+	for i, h := range hashes {
+		if raws[i] == nil {
+			raws[i] = found[h]
+		}
+		if raws[i] == nil {
+			return nil, fmt.Errorf("read change %s: it is not there", h)
+		}
+	}
+	return raws, nil
+}
+
+// unpackInto fills in the changes that are only in the saved document.
+func (d *desk) unpackInto(found map[crdt.Hash][]byte) error {
+	saved, err := d.lib.store.Saved(d.lib.ctx, d.id, true)
+	if err != nil {
+		return err
+	}
+	changes, err := d.lib.engine.Unpack(d.lib.ctx, saved.Chunk)
+	if err != nil {
+		return unavailable("unpack saved document", err)
+	}
+	for _, c := range changes {
+		if raw, asked := found[c.Hash]; asked && raw == nil {
+			found[c.Hash] = c.Raw
+		}
+	}
+	return nil
+}
+
+// wholeTail is how many changes may follow a chunk before a new one is made.
+const wholeTail = 256
+
+// Whole is the document for a peer that has little or nothing of it.
+func (d *desk) Whole() ([]byte, error) {
+	if d.whole.chunk == nil && d.upto > 0 && d.graph.Len()-d.upto <= wholeTail {
+		saved, err := d.lib.store.Saved(d.lib.ctx, d.id, true)
+		if err != nil {
+			return nil, err
+		}
+		d.whole = whole{saved.Chunk, d.upto}
+	}
+	if d.graph.Len()-d.whole.upto > wholeTail {
+		chunk, err := d.save(d.lib.ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.whole = whole{chunk, d.graph.Len()}
+	}
+	raws, err := d.Raw(d.graph.From(d.whole.upto), true)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(append([][]byte{d.whole.chunk}, raws...)...), nil
+}
