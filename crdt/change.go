@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -196,10 +197,12 @@ func parseChange(body []byte, limits Limits) (Change, error) {
 	if err := c.ops.parse(&r); err != nil {
 		return c, err
 	}
-	ops, err := c.ops.check(len(c.actors), limits.Ops)
+	ops, err := c.checkOps(limits.Ops)
 	switch {
 	case err != nil:
 		return c, err
+	case !slices.IsSortedFunc(c.Deps, CompareHashes) || len(slices.Compact(slices.Clone(c.Deps))) != len(c.Deps):
+		return c, &ParseError{What: "dependencies out of order"}
 	case c.Seq == 0 || c.StartOp == 0:
 		return c, &ParseError{What: "change numbered from zero"}
 	case c.StartOp > math.MaxUint32 || c.StartOp+ops-1 > math.MaxUint32:

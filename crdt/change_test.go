@@ -261,7 +261,10 @@ func TestRefusedChunks(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := ParseEntry(signed(start(1, 1, columnAction, 3, appendInt(1000), []byte{1})), limits); err != nil {
+	// As many puts of null under one key as are allowed.
+	puts := start(1, 5, columnKeyName, 4, columnInsert, 2, columnAction, 3, columnValueMeta, 3, columnPredCount, 3,
+		appendInt(1000), []byte{1, 'k'}, 1000, appendInt(1000), []byte{1}, appendInt(1000), []byte{0}, appendInt(1000), []byte{0})
+	if _, _, err := ParseEntry(signed(puts), limits); err != nil {
 		t.Errorf("a change of as many operations as are allowed: %v", err)
 	}
 }

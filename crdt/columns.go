@@ -6,16 +6,21 @@ package crdt
 
 // runs walks a column in Automerge's run-length encoding: a positive count and a value that is repeated, a
 // negative count and as many single values, or a zero and a count of nulls.
-type runs[T any] struct {
+//
+// Only the one encoding that the format's own encoder gives is accepted. A saved document does not keep a change's
+// bytes, they are made again when it is loaded: what is encoded otherwise comes out with another hash, and no saved
+// document that has it can be loaded ever again.
+type runs[T comparable] struct {
 	in      reader
 	read    func(*reader) T
 	left    uint64 // items left in the run that was begun
 	literal bool   // each of them has a value of its own, of which one is read ahead
 	null    bool
+	begun   bool // any run
 	value   T
 }
 
-func newRuns[T any](column []byte, read func(*reader) T) runs[T] {
+func newRuns[T comparable](column []byte, read func(*reader) T) runs[T] {
 	return runs[T]{in: reader{rest: column}, read: read}
 }
 
@@ -37,6 +42,7 @@ func (c *runs[T]) run() (value T, null bool, items uint64) {
 
 func (c *runs[T]) begin() {
 	count := c.in.int()
+	wasLiteral, wasNull, before := c.literal, c.null || !c.begun, c.value
 	c.literal, c.null = count < 0, count == 0
 	switch {
 	case c.literal:
@@ -52,13 +58,21 @@ func (c *runs[T]) begin() {
 	default:
 		c.left, c.value = uint64(count), c.read(&c.in)
 	}
+	joins := c.null && c.begun && wasNull || c.literal && wasLiteral || !c.null && !wasNull && c.value == before
+	if joins || count == 1 || c.left == 0 {
+		c.in.fail("runs that are not as long as they can be")
+	}
+	c.begun = true
 }
 
 // skip steps over items of the present run, no more than run gave.
 func (c *runs[T]) skip(items uint64) {
 	c.left -= items
-	if c.literal && c.left > 0 {
-		c.value = c.read(&c.in)
+	if c.literal && items > 0 && c.left > 0 {
+		before := c.value
+		if c.value = c.read(&c.in); c.value == before {
+			c.in.fail("runs that are not as long as they can be")
+		}
 	}
 }
 
@@ -69,35 +83,34 @@ func (c *runs[T]) next() (value T, null bool) {
 	return value, null || items == 0
 }
 
-// count walks to the end and gives the number of items that are and that are not null. It stops with an
-// error as soon as there are more than most, or when check refuses a value.
-func (c *runs[T]) count(most uint64, check func(value T, items uint64) string) (values, nulls uint64, err error) {
+// each walks to the end and gives each run of values to visit, which may refuse it with a reason. It says how
+// many items there are, and fails when they are more than most or all null.
+func (c *runs[T]) each(most uint64, visit func(value T, items uint64) string) (total uint64, err error) {
+	var values uint64
 	for {
 		value, null, items := c.run()
-		if c.in.err != nil {
-			return 0, 0, c.in.err
+		switch {
+		case c.in.err != nil:
+			return 0, c.in.err
+		case items == 0 && total > 0 && values == 0:
+			return 0, &ParseError{What: "a column of nothing"}
+		case items == 0:
+			return total, nil
+		case items > most-total:
+			return 0, &ParseError{What: "a column longer than there are operations"}
 		}
-		if items == 0 {
-			return values, nulls, nil
-		}
-		if items > most-values-nulls {
-			return 0, 0, &ParseError{What: "a column longer than there are operations"}
-		}
-		if null {
-			nulls += items
-		} else {
+		total += items
+		if !null {
 			values += items
-			if check != nil {
-				if what := check(value, items); what != "" {
-					return 0, 0, &ParseError{What: what}
-				}
+			if what := visit(value, items); what != "" {
+				return 0, &ParseError{What: what}
 			}
 		}
 		c.skip(items)
 	}
 }
 
-// booleans walks a column of alternating counts, of falses first.
+// booleans walks a column of alternating counts, of falses first, as long as they can be.
 type booleans struct {
 	in    reader
 	left  uint64
@@ -109,6 +122,9 @@ type booleans struct {
 func (c *booleans) run() (value bool, items uint64) {
 	for c.left == 0 && !c.in.empty() {
 		c.left = c.in.uint()
+		if c.left == 0 && (c.begun || c.in.empty()) {
+			c.in.fail("runs that are not as long as they can be")
+		}
 		c.value = c.begun && !c.value
 		c.begun = true
 	}
@@ -118,29 +134,26 @@ func (c *booleans) run() (value bool, items uint64) {
 	return c.value, c.left
 }
 
-func (c *booleans) skip(items uint64) { c.left -= items }
-
 func (c *booleans) next() bool {
 	value, items := c.run()
-	c.skip(min(items, 1))
+	c.left -= min(items, 1)
 	return value
 }
 
-// check says whether the column is whole and has at most most items.
-func (c *booleans) check(most uint64) error {
-	var total uint64
+// each walks to the end and says how many items there are, and whether one of them is true.
+func (c *booleans) each(most uint64) (total uint64, anyTrue bool, err error) {
 	for {
-		_, items := c.run()
-		if c.in.err != nil {
-			return c.in.err
-		}
-		if items == 0 {
-			return nil
-		}
-		if items > most-total {
-			return &ParseError{What: "a column longer than there are operations"}
+		value, items := c.run()
+		switch {
+		case c.in.err != nil:
+			return 0, false, c.in.err
+		case items == 0:
+			return total, anyTrue, nil
+		case items > most-total:
+			return 0, false, &ParseError{What: "a column longer than there are operations"}
 		}
 		total += items
-		c.skip(items)
+		anyTrue = anyTrue || value
+		c.left = 0
 	}
 }

@@ -10,6 +10,7 @@ type opColumns struct {
 	insert, action                    []byte
 	valueMeta, value                  []byte
 	predCount, predActor, predCounter []byte
+	expand, markName                  []byte
 }
 
 // Column specifications: an id shifted by four bits, a bit for deflate, and three bits for the encoding.
@@ -26,6 +27,8 @@ const (
 	columnPredCount   = 7<<4 | 0
 	columnPredActor   = 7<<4 | 1
 	columnPredCounter = 7<<4 | 3
+	columnExpand      = 9<<4 | 4
+	columnMarkName    = 10<<4 | 5
 
 	columnDeflated = 1 << 3
 )
@@ -62,6 +65,9 @@ func (o *opColumns) parse(r *reader) error {
 	}
 	for _, c := range columns {
 		data := r.bytes(c.length)
+		if r.err == nil && len(data) == 0 {
+			return &ParseError{What: "empty column"}
+		}
 		switch c.spec {
 		case columnObjActor:
 			o.objActor = data
@@ -87,92 +93,20 @@ func (o *opColumns) parse(r *reader) error {
 			o.predActor = data
 		case columnPredCounter:
 			o.predCounter = data
+		case columnExpand:
+			o.expand = data
+		case columnMarkName:
+			o.markName = data
+		default:
+			if r.err == nil {
+				return &ParseError{What: "column of unknown kind"} // a saved document would lose it
+			}
 		}
 	}
 	if r.err != nil {
 		return r.err
 	}
 	return nil
-}
-
-// check counts the operations and says whether the columns are whole: none is longer than there are
-// operations, every author's number has an author, and all values are there. It is no proof that the engine takes
-// the change, but what fails here need not trouble it.
-func (o *opColumns) check(actors, maxOps int) (ops uint64, err error) {
-	actions := newRuns(o.action, (*reader).uint)
-	ops, nulls, err := actions.count(math.MaxUint32, func(action, _ uint64) string {
-		if action > actionMark {
-			return "operation of unknown action"
-		}
-		return ""
-	})
-	switch {
-	case err != nil:
-		return 0, err
-	case nulls > 0:
-		return 0, &ParseError{What: "operation without an action"}
-	case ops > uint64(maxOps):
-		return 0, tooLarge("change of %d operations, at most %d", ops, maxOps)
-	}
-	isActor := func(n, _ uint64) string {
-		if n >= uint64(actors) {
-			return "operation names an author that the change does not list"
-		}
-		return ""
-	}
-	count := func(column []byte, most uint64, check func(n, items uint64) string) (values uint64) {
-		if err == nil {
-			c := newRuns(column, (*reader).uint)
-			values, _, err = c.count(most, check)
-		}
-		return values
-	}
-	deltas := func(column []byte, most uint64) (values uint64) {
-		if err == nil {
-			c := newRuns(column, (*reader).int)
-			values, _, err = c.count(most, nil)
-		}
-		return values
-	}
-	count(o.objActor, ops, isActor)
-	count(o.objCounter, ops, nil)
-	count(o.keyActor, ops, isActor)
-	deltas(o.keyCounter, ops)
-	if err == nil {
-		names := newRuns(o.keyName, (*reader).text)
-		_, _, err = names.count(ops, nil)
-	}
-	if err == nil {
-		inserts := booleans{in: reader{rest: o.insert}}
-		err = inserts.check(ops)
-	}
-
-	left := uint64(len(o.value))
-	count(o.valueMeta, ops, func(meta, items uint64) string {
-		length := meta >> 4
-		if length > 0 && items > left/length {
-			return "values longer than their bytes"
-		}
-		left -= length * items
-		return ""
-	})
-
-	// Each operation replaces at most what others have written: a change cannot have more predecessors than that
-	// by orders of magnitude, and the count guards the two columns that follow it.
-	most := uint64(maxOps)
-	var preds uint64
-	count(o.predCount, ops, func(n, items uint64) string {
-		if n > 0 && items > (most-preds)/n {
-			return "operations with too many predecessors"
-		}
-		preds += n * items
-		return ""
-	})
-	havePreds, haveCounters := count(o.predActor, preds, isActor), deltas(o.predCounter, preds)
-	if err == nil && (havePreds != preds || haveCounters != preds) {
-		err = &ParseError{What: "operations without their predecessors"}
-	}
-	return ops, err
 }
 
 // opID names an operation, and the object that it makes.
@@ -233,7 +167,7 @@ func shorter(items, run uint64) uint64 {
 	return min(items, run)
 }
 
-func skipUpTo[T any](c *runs[T], items uint64) {
+func skipUpTo[T comparable](c *runs[T], items uint64) {
 	if _, _, n := c.run(); n > 0 {
 		c.skip(items)
 	}

@@ -1,0 +1,305 @@
+package crdt
+
+import (
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// checkOps counts the operations and says whether the columns are whole and encoded as the format's own encoder
+// would: the same operations, encoded again, give the same bytes. Without that a saved document that contains the
+// change cannot be loaded. What the operations refer to may still be missing from the document.
+func (c *Change) checkOps(maxOps int) (ops uint64, err error) {
+	o := &c.ops
+	actions := newRuns(o.action, (*reader).uint)
+	ops, err = actions.each(math.MaxUint32, func(action, _ uint64) string {
+		if action > actionMark {
+			return "operation of unknown action"
+		}
+		return ""
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case ops > uint64(maxOps):
+		return 0, tooLarge("change of %d operations, at most %d", ops, maxOps)
+	}
+	k := columnCheck{ops: ops, used: make([]bool, len(c.actors))}
+	k.used[0] = true
+	k.actors(o.objActor, false)
+	k.numbers(o.objCounter, false, nil)
+	k.actors(o.keyActor, false)
+	k.deltas(o.keyCounter, ops)
+	k.texts(o.keyName)
+	k.texts(o.markName)
+	k.booleans(o.insert, true)
+	k.booleans(o.expand, false)
+	k.numbers(o.valueMeta, true, nil)
+	k.values(o)
+	k.predecessors(o, uint64(maxOps))
+	if k.err != nil {
+		return 0, k.err
+	}
+	for i, used := range k.used {
+		if !used || i > 1 && c.actors[i-1] >= c.actors[i] || i > 0 && c.actors[i] == c.Actor {
+			return 0, &ParseError{What: "authors unused or out of order"}
+		}
+	}
+	return ops, c.checkRows(ops)
+}
+
+// columnCheck goes through columns until one fails.
+type columnCheck struct {
+	ops  uint64
+	used []bool // actors, by number
+	err  error
+}
+
+func (k *columnCheck) fail(what string) {
+	if k.err == nil {
+		k.err = &ParseError{What: what}
+	}
+}
+
+// length says whether a column of total items is as long as there are operations, or left out where it may be.
+func (k *columnCheck) length(total, want uint64, needed bool) {
+	if total != want && (needed || total != 0) {
+		k.fail("a column shorter than there are operations")
+	}
+}
+
+func (k *columnCheck) numbers(column []byte, needed bool, visit func(n, items uint64) string) {
+	if k.err != nil {
+		return
+	}
+	var values uint64
+	c := newRuns(column, (*reader).uint)
+	total, err := c.each(k.ops, func(n, items uint64) string {
+		values += items
+		if visit == nil {
+			return ""
+		}
+		return visit(n, items)
+	})
+	k.err = err
+	k.length(total, k.ops, needed)
+	if needed && values != total {
+		k.fail("operation without a value")
+	}
+}
+
+func (k *columnCheck) actors(column []byte, needed bool) {
+	k.numbers(column, needed, func(n, _ uint64) string {
+		if n >= uint64(len(k.used)) {
+			return "operation names an author that the change does not list"
+		}
+		k.used[n] = true
+		return ""
+	})
+}
+
+func (k *columnCheck) deltas(column []byte, want uint64) {
+	if k.err != nil {
+		return
+	}
+	c := newRuns(column, (*reader).int)
+	total, err := c.each(want, func(int64, uint64) string { return "" })
+	k.err = err
+	k.length(total, want, false)
+}
+
+func (k *columnCheck) texts(column []byte) {
+	if k.err != nil {
+		return
+	}
+	c := newRuns(column, (*reader).text)
+	total, err := c.each(k.ops, func(string, uint64) string { return "" })
+	k.err = err
+	k.length(total, k.ops, false)
+}
+
+func (k *columnCheck) booleans(column []byte, needed bool) {
+	if k.err != nil {
+		return
+	}
+	c := booleans{in: reader{rest: column}}
+	total, anyTrue, err := c.each(k.ops)
+	k.err = err
+	k.length(total, k.ops, needed)
+	if !needed && total > 0 && !anyTrue {
+		k.fail("a column of nothing")
+	}
+}
+
+// Types of values, in the low four bits of their metadata; the length of their bytes is above.
+const (
+	valueNull = iota
+	valueFalse
+	valueTrue
+	valueUint
+	valueInt
+	valueFloat
+	valueString
+	valueBytes
+	valueCounter
+	valueTime
+)
+
+// values checks that each value has its bytes in the form of its type, and that no bytes are left over.
+func (k *columnCheck) values(o *opColumns) {
+	if k.err != nil {
+		return
+	}
+	r := reader{rest: o.value}
+	c := newRuns(o.valueMeta, (*reader).uint)
+	_, k.err = c.each(k.ops, func(meta, items uint64) string {
+		length := meta >> 4
+		if length == 0 {
+			items = 1 // they are all the same, also in taking no bytes
+		}
+		for ; items > 0; items-- {
+			if what := checkValue(meta&15, r.bytes(length)); what != "" || r.err != nil {
+				return "value not in the form of its type"
+			}
+		}
+		return ""
+	})
+	if k.err == nil && !r.empty() {
+		k.fail("bytes that are no value's")
+	}
+}
+
+func checkValue(kind uint64, b []byte) (what string) {
+	const wrong = "wrong"
+	r := reader{rest: b}
+	switch kind {
+	case valueNull, valueFalse, valueTrue:
+	case valueUint:
+		r.uint()
+	case valueInt, valueCounter, valueTime:
+		r.int()
+	case valueFloat:
+		r.bytes(8)
+	case valueString:
+		if !utf8.Valid(b) {
+			return wrong
+		}
+		return ""
+	default: // bytes, and types that are yet to come
+		return ""
+	}
+	if r.err != nil || !r.empty() {
+		return wrong
+	}
+	return ""
+}
+
+// predecessors checks that the lists of the operations that each one replaces are there.
+func (k *columnCheck) predecessors(o *opColumns, most uint64) {
+	var total uint64
+	k.numbers(o.predCount, true, func(n, items uint64) string {
+		if n > 0 && items > (most-total)/n {
+			return "operations with too many predecessors"
+		}
+		total += n * items
+		return ""
+	})
+	ops := k.ops
+	k.ops = total
+	k.actors(o.predActor, true)
+	k.deltas(o.predCounter, total)
+	k.ops = ops
+	if k.err == nil && total > 0 && len(o.predCounter) == 0 {
+		k.fail("operations without their predecessors")
+	}
+}
+
+// checkRows goes through the operations one by one: each has what its action needs and nothing that a saved document
+// would not keep, and refers to none that is younger.
+func (c *Change) checkRows(ops uint64) error {
+	o := &c.ops
+	objActors, objCounters := newRuns(o.objActor, (*reader).uint), newRuns(o.objCounter, (*reader).uint)
+	keyActors, keyCounters := newRuns(o.keyActor, (*reader).uint), deltas{runs: newRuns(o.keyCounter, (*reader).int)}
+	names := newRuns(o.keyName, (*reader).text)
+	actions, metas := newRuns(o.action, (*reader).uint), newRuns(o.valueMeta, (*reader).uint)
+	inserts := booleans{in: reader{rest: o.insert}}
+	predCounts := newRuns(o.predCount, (*reader).uint)
+	preds := predecessorReader{newRuns(o.predActor, (*reader).uint), deltas{runs: newRuns(o.predCounter, (*reader).int)}, c.actors}
+	for i := range ops {
+		self := c.StartOp + i
+		_, noObject := objActors.next()
+		object, noCounter := objCounters.next()
+		_, noActor := keyActors.next()
+		element, noElement := keyCounters.next()
+		_, noName := names.next()
+		action, _ := actions.next()
+		meta, _ := metas.next()
+		insert := inserts.next()
+		replaced, _ := predCounts.next()
+
+		inMap, head := !noName, noActor && !noElement && element == 0
+		switch {
+		case noObject != noCounter || !noObject && (object == 0 || object >= self):
+			return &ParseError{What: "operation on no object"}
+		case inMap && !(noActor && noElement) || !inMap && !head && (noActor || noElement):
+			return &ParseError{What: "operation on no property and no element"}
+		case !inMap && (noObject || element < 0 || !head && element == 0 || uint64(element) >= self):
+			return &ParseError{What: "operation on no element"}
+		case insert && (inMap || replaced > 0) || !insert && head:
+			return &ParseError{What: "insertion that is none"}
+		case action == actionDelete && (insert || replaced == 0):
+			return &ParseError{What: "deletion of nothing"}
+		case action == actionIncrement && meta&15 != valueInt && meta&15 != valueUint:
+			return &ParseError{What: "increment by no number"}
+		case meta != valueNull && (action == actionDelete || isMake(action)):
+			return &ParseError{What: "value of an operation that has none"}
+		}
+		if what := preds.check(replaced, self); what != "" {
+			return &ParseError{What: what}
+		}
+	}
+	return nil
+}
+
+func isMake(action uint64) bool {
+	return slices.Contains([]uint64{actionMakeMap, actionMakeList, actionMakeText, actionMakeTable}, action)
+}
+
+// deltas reads a column of numbers of which each is stored as its difference from the one before.
+type deltas struct {
+	runs runs[int64]
+	last int64
+}
+
+func (d *deltas) next() (value int64, null bool) {
+	delta, null := d.runs.next()
+	if null {
+		return 0, true
+	}
+	d.last += delta
+	return d.last, false
+}
+
+type predecessorReader struct {
+	numbers  runs[uint64]
+	counters deltas
+	actors   []ActorID
+}
+
+// check reads an operation's predecessors: older than it, and ascending by counter and author.
+func (p *predecessorReader) check(n, self uint64) (what string) {
+	var last opID
+	for i := range n {
+		actor, _ := p.numbers.next()
+		counter, null := p.counters.next()
+		if null || counter <= 0 || uint64(counter) >= self {
+			return "predecessor that is none"
+		}
+		id := opID{p.actors[actor], uint64(counter)}
+		if i > 0 && (id.counter < last.counter || id.counter == last.counter && id.actor <= last.actor) {
+			return "predecessors out of order"
+		}
+		last = id
+	}
+	return ""
+}
