@@ -276,3 +276,10 @@ func (l *Library) OpenDocuments() int {
 	defer l.mu.Unlock()
 	return len(l.desks)
 }
+
+// EngineDocuments is how many documents are loaded in the engine.
+func (l *Library) EngineDocuments() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.weights)
+}

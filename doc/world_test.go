@@ -28,6 +28,7 @@ type world struct {
 	store  *faultyStore
 	engine engine.Engine
 	keeper *lease.Keeper
+	limits doc.Limits
 	*doc.Library
 }
 
@@ -54,7 +55,7 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	w.engine = engine.New(engine.Options{})
-	if w.Library, err = doc.Open(doc.Options{Store: w.store, Engine: w.engine, Leases: w.keeper}); err != nil {
+	if w.Library, err = doc.Open(doc.Options{Store: w.store, Engine: w.engine, Leases: w.keeper, Limits: w.limits}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -88,6 +89,8 @@ type faultyStore struct {
 	doc.Store
 	fail atomic.Int32 // so many writes fail
 	dead atomic.Bool  // all do
+
+	failCompact atomic.Bool
 }
 
 var errDisk = errors.New("the disk is full")

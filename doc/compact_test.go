@@ -1,0 +1,294 @@
+package doc_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cowrite/crdt"
+	"cowrite/crdt/engine"
+	"cowrite/doc"
+)
+
+// native is a replica on our own graph, session and engine: it understands version 2 of the protocol.
+type native struct {
+	*replica
+	graph   *crdt.Graph
+	session *crdt.Session
+	doc     engine.Document
+	raws    map[crdt.Hash][]byte
+	bytes   int // received
+}
+
+func (n *native) Raw(hashes []crdt.Hash, _ bool) ([][]byte, error) {
+	var out [][]byte
+	for _, h := range hashes {
+		out = append(out, n.raws[h])
+	}
+	return out, nil
+}
+
+func (n *native) Whole() ([]byte, error) {
+	raws, err := n.Raw(n.graph.From(0), true)
+	return slices.Concat(raws...), err
+}
+
+func (w *world) attachNative(k doc.Key, id crdt.DocumentID) *native {
+	w.t.Helper()
+	r := &replica{w: w}
+	n := &native{replica: r, graph: crdt.NewGraph(), session: crdt.NewSession(false), raws: map[crdt.Hash][]byte{}}
+	var err error
+	if n.doc, err = w.engine.Load(context.Background(), crdt.DocumentID{1}, nil); err != nil {
+		w.t.Fatal(err)
+	}
+	if r.at, err = w.Attach(context.Background(), k, id, r, false); err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+func (n *native) add(changes ...crdt.Change) {
+	n.graph.Add(changes...)
+	for _, c := range changes {
+		n.raws[c.Hash] = c.Raw
+	}
+}
+
+// insert types text into a section's body as one change.
+func (n *native) insert(sid doc.SectionID, at int, text string) {
+	n.w.t.Helper()
+	c, err := n.doc.Edit(context.Background(), nil, time.Unix(1, 0), []engine.Op{engine.Splice{Path: crdt.Path{"sections", string(sid), "body"}, At: at, Insert: text}})
+	if err != nil {
+		n.w.t.Fatal(err)
+	}
+	n.add(*c)
+}
+
+func (n *native) settle() {
+	n.w.t.Helper()
+	for range 100 {
+		data, ok, err := n.session.Generate(n.graph, n)
+		if err != nil {
+			n.w.t.Fatal(err)
+		}
+		if ok {
+			if err := n.at.Receive(context.Background(), data); err != nil {
+				n.w.t.Fatal(err)
+			}
+		}
+		n.mu.Lock()
+		inbox := n.inbox
+		n.inbox = nil
+		n.mu.Unlock()
+		if !ok && len(inbox) == 0 {
+			return
+		}
+		for _, data := range inbox {
+			n.take(data)
+		}
+	}
+	n.w.t.Fatal("the conversation does not end")
+}
+
+func (n *native) take(data []byte) {
+	n.w.t.Helper()
+	n.bytes += len(data)
+	m, err := crdt.ParseMessage(data, crdt.Limits{ChangeBytes: 1 << 24})
+	if err != nil {
+		n.w.t.Fatal(err)
+	}
+	changes := m.Changes
+	for _, chunk := range m.Documents {
+		unpacked, err := n.w.engine.Unpack(context.Background(), chunk)
+		if err != nil {
+			n.w.t.Fatal(err)
+		}
+		changes = append(unpacked, changes...)
+	}
+	ready, _, _ := n.graph.Sort(changes)
+	if err := n.doc.Apply(context.Background(), ready); err != nil {
+		n.w.t.Fatal(err)
+	}
+	n.add(ready...)
+	n.session.Receive(n.graph, m)
+}
+
+func (n *native) text(sid doc.SectionID) string {
+	n.w.t.Helper()
+	v, err := n.doc.Read(context.Background(), nil, crdt.Path{"sections", string(sid), "body"})
+	if err != nil {
+		n.w.t.Fatal(err)
+	}
+	text, _ := v.(engine.Text)
+	return string(text)
+}
+
+func (s *faultyStore) Compact(ctx context.Context, id crdt.DocumentID, saved doc.Saved) error {
+	if s.failCompact.Load() || s.broken() {
+		return errDisk
+	}
+	return s.Store.Compact(ctx, id, saved)
+}
+
+// rows is how many changes are stored one by one, and up to which the document was compacted.
+func (w *world) rows(id crdt.DocumentID) (rows int, upto int64) {
+	w.t.Helper()
+	changes, err := w.store.Changes(context.Background(), id, 0, 100_000)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	saved, err := w.store.Saved(context.Background(), id, false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(changes), saved.Upto
+}
+
+// typed has a replica type n characters, a change each.
+func (w *world) typed(id crdt.DocumentID, sid doc.SectionID, n int) *native {
+	w.t.Helper()
+	peer := w.attachNative(bob, id)
+	peer.settle()
+	for i := range n {
+		peer.insert(sid, 0, fmt.Sprintf("%d ", i))
+		if i%50 == 0 {
+			peer.settle()
+		}
+	}
+	peer.settle()
+	return peer
+}
+
+func TestALongHistoryIsCompactedAndNothingIsLost(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		peer := w.typed(id, sid, 1100)
+		synctest.Wait()
+		if rows, upto := w.rows(id); upto < 1024 || rows+int(upto) != 1101 {
+			t.Errorf("%d rows behind change %d", rows, upto)
+		}
+		text := peer.text(sid)
+		for range 2 {
+			if got := w.read(id).Sections[0].Text; got != text || len(strings.Fields(got)) != 1102 {
+				t.Fatalf("the text has %d words", len(strings.Fields(got)))
+			}
+			fresh := w.attachNative(alice, id)
+			fresh.settle()
+			if fresh.text(sid) != text {
+				t.Errorf("a fresh replica has other text")
+			}
+			if fresh.bytes > 40_000 {
+				t.Errorf("a fresh replica was sent %d bytes for 1,101 changes", fresh.bytes)
+			}
+			old := w.attach(alice, id, false) // speaks version 1 alone: every change one by one
+			old.mustSettle()
+			if old.text(sid) != text {
+				t.Errorf("an old client has other text")
+			}
+			fresh.at.Detach()
+			old.at.Detach()
+			w.crash()
+		}
+		// A replica that was away while the changes it lacks lost their rows.
+		away := w.attachNative(alice, id)
+		away.settle()
+		away.at.Detach()
+		more := w.typed(id, sid, 700)
+		more.at.Detach()
+		time.Sleep(3 * time.Minute) // idle: compacted again
+		synctest.Wait()
+		if rows, _ := w.rows(id); rows != 0 {
+			t.Errorf("an idle document still has %d rows", rows)
+		}
+		var err error
+		if away.at, err = w.Attach(t.Context(), alice, id, away.replica, false); err != nil {
+			t.Fatal(err)
+		}
+		away.session = crdt.NewSession(false)
+		away.insert(sid, 0, "offline ")
+		away.settle()
+		if got := w.read(id).Sections[0].Text; away.text(sid) != got || !strings.Contains(got, "offline ") || len(strings.Fields(got)) != 1803 {
+			t.Errorf("the replica that was away has %d words, the server %d", len(strings.Fields(away.text(sid))), len(strings.Fields(got)))
+		}
+		away.at.Detach()
+		w.log(id)
+	})
+}
+
+func TestAFailedCompactionIsTriedAgain(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		w.store.failCompact.Store(true)
+		peer := w.typed(id, sid, 1100)
+		synctest.Wait()
+		if _, upto := w.rows(id); upto != 0 {
+			t.Fatalf("compacted up to %d by a store that fails", upto)
+		}
+		w.store.failCompact.Store(false)
+		peer.settle()
+		for range 130 {
+			peer.insert(sid, 0, "x ")
+			peer.settle()
+		}
+		synctest.Wait()
+		if _, upto := w.rows(id); upto < 1100 {
+			t.Errorf("compacted up to %d", upto)
+		}
+		if got := w.read(id).Sections[0].Text; got != peer.text(sid) {
+			t.Error("the text is another")
+		}
+		peer.at.Detach()
+	})
+}
+
+func TestReadingWritesNothing(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		w.typed(id, sid, 200).at.Detach()
+		time.Sleep(3 * time.Second)
+		w.crash() // before it is idle
+		w.store.fail.Store(1_000_000)
+		peer := w.attachNative(viewer("v"), id)
+		peer.settle()
+		w.read(id)
+		peer.at.Detach()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if got := w.store.fail.Load(); got != 1_000_000 {
+			t.Errorf("a visit made %d writes", 1_000_000-got)
+		}
+		w.store.fail.Store(0)
+	})
+}
+
+func TestHeavyDocumentsLeaveTheEngine(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.close()
+		w.limits.EngineBytes = 20_000 // about ten changes
+		w.open()
+		var ids []crdt.DocumentID
+		for n := range 20 {
+			s, err := w.Create(t.Context(), alice, doc.NewDocument{Markdown: fmt.Sprint("# ", n)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, s.Meta.ID)
+		}
+		synctest.Wait()
+		if got := w.EngineDocuments(); got > 12 {
+			t.Errorf("%d documents are in the engine", got)
+		}
+		for n, id := range ids {
+			if got := w.read(id).Markdown(); got != fmt.Sprint("# ", n) {
+				t.Errorf("document %d is %q", n, got)
+			}
+		}
+	})
+}
