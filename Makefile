@@ -40,7 +40,7 @@ $(PAGE): web/ui/node_modules/.package-lock.json $(SOURCES)
 	@touch $@
 
 test: ## Install what the tests need and run every test
-	.ci/chromium
+	.ci/packages
 	$(MAKE) build web sync/e2e/node_modules/.package-lock.json
 	.ci/test
 

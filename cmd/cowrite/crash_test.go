@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -75,7 +73,7 @@ func crash(t *testing.T, rounds int, signal syscall.Signal, exit int) {
 			}
 		})
 		p = start(t, data)
-		server, log := p.client(t), verified(t, p)
+		server, log := p.client(t), verifiedLog(t, p, crashDocument)
 		for _, c := range clients {
 			if err := c.check(t.Context(), server, log); err != nil {
 				t.Errorf("round %d, %T: %v", round, c, err)
@@ -131,20 +129,18 @@ func work(t *testing.T, p *process, clients []crashClient, r *rand.Rand, life ti
 	return steps.Load()
 }
 
-// verified reads the whole log, of which events verify must think well.
-func verified(t *testing.T, p *process) []doc.Event {
+// verifiedLog reads a document's whole log, of which events verify must think well.
+func verifiedLog(t *testing.T, p *process, ref string) []doc.Event {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	program := Program{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Env: os.Getenv}
-	if exit := program.Run(t.Context(), []string{"events", "verify", crashDocument, "--url", p.address, "--key", adminKey}); exit != 0 {
-		t.Fatalf("events verify: exit code %d: %s", exit, &stderr)
+	if _, stderr, exit := p.exec(t, "", "events", "verify", ref); exit != 0 {
+		t.Fatalf("events verify: exit code %d: %s", exit, stderr)
 	}
 	c := p.client(t)
 	var log []doc.Event
 	for more := true; more; {
 		var page []doc.Event
 		var err error
-		page, more, err = c.Events(t.Context(), crashDocument, doc.Seq(len(log)))
+		page, more, err = c.Events(t.Context(), ref, doc.Seq(len(log)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,12 +152,11 @@ func verified(t *testing.T, p *process) []doc.Event {
 // newAgent makes a key on the command line.
 func newAgent(t *testing.T, data, name string) keyed {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	program := Program{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Env: os.Getenv}
-	if exit := program.Run(t.Context(), []string{"keys", "create", "--data", data, "--agent", name, "--role", "editor"}); exit != 0 {
-		t.Fatalf("keys create: exit code %d: %s", exit, &stderr)
+	stdout, stderr, exit := new(process).exec(t, "", "keys", "create", "--data", data, "--agent", name, "--role", "editor")
+	if exit != 0 {
+		t.Fatalf("keys create: exit code %d: %s", exit, stderr)
 	}
-	return keyed{agent: doc.Agent(name), key: doc.Secret(strings.TrimSpace(stdout.String()))}
+	return keyed{agent: doc.Agent(name), key: doc.Secret(strings.TrimSpace(stdout))}
 }
 
 // keyed is the REST connection of a client.
