@@ -70,6 +70,9 @@ func TestWhoMay(t *testing.T) {
 			"DELETE /documents/{slug}":                             {writing, ""},
 		}
 		for path, item := range w.server.api.OpenAPI().Paths {
+			if onCoordination(Prefix + path) {
+				continue // what a request is about is in its body: TestWhoMayCoordinate
+			}
 			for method, described := range map[string]bool{"GET": item.Get != nil, "PUT": item.Put != nil, "POST": item.Post != nil, "PATCH": item.Patch != nil, "DELETE": item.Delete != nil} {
 				if _, ok := routes[method+" "+path]; described && !ok {
 					t.Errorf("nothing says who may %s %s", method, path)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -19,6 +20,26 @@ const coordinationPath = "/acp/coordination"
 
 // onCoordination says whether a path is one of this door's.
 func onCoordination(path string) bool { return strings.HasPrefix(path, Prefix+coordinationPath+"/") }
+
+// coordinates says whether a call is one of this door's.
+func (c *call) coordinates() bool { return c.request != nil && onCoordination(c.request.URL.Path) }
+
+// spelled is how the route at a path, behind Prefix, spells a code.
+func spelled(c code.Code, path string) string {
+	if onCoordination(Prefix + path) {
+		return strings.ToLower(string(c))
+	}
+	return string(c)
+}
+
+// coordinationHead is a refusal at this door, but for its facts.
+func coordinationHead(e *code.Error) ([]byte, error) {
+	return json.Marshal(struct {
+		OK      bool   `json:"ok"`
+		Error   string `json:"error"`
+		Message string `json:"message"`
+	}{false, strings.ToLower(string(e.Code)), e.Message})
+}
 
 // did is an agent's name at this door: did:cowrite:<name>.
 type did string

@@ -21,8 +21,9 @@ import (
 // refusal is the only form in which an error leaves this package: a code word with its HTTP status, a
 // sentence and facts as {"error", "message", ...facts}, and the headers that go with it.
 type refusal struct {
-	what   *code.Error
-	header http.Header
+	what         *code.Error
+	header       http.Header
+	coordination bool // worded as the coordination door does: {"ok": false, "error" in lower case, ...}
 }
 
 // newRefusal is the refusal of any error. What is no *code.Error is INTERNAL.
@@ -54,6 +55,9 @@ func (r *refusal) MarshalJSON() ([]byte, error) {
 		Error   code.Code `json:"error"`
 		Message string    `json:"message"`
 	}{r.what.Code, r.what.Message})
+	if r.coordination {
+		body, err = coordinationHead(r.what)
+	}
 	if err != nil || len(r.what.Facts) == 0 {
 		return body, err
 	}
@@ -89,6 +93,7 @@ func (s *Server) refusal(ctx context.Context, err error) *refusal {
 		err = code.New(code.ShuttingDown, "the server is shutting down").Because(err)
 	}
 	r := newRefusal(err)
+	r.coordination = callOf(ctx).coordinates()
 	switch {
 	case ctx.Err() != nil: // the caller is gone, and so is the reader of the answer
 		s.log.DebugContext(ctx, "request given up", "request", callOf(ctx).id, "err", err)
@@ -132,7 +137,9 @@ func methodNotAllowed(method string, allow []string) error {
 // through these two package variables: they are the only way to give those the common form.
 func init() {
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
-		return newRefusal(foundByHuma(ctx, status, message, errs))
+		r := newRefusal(foundByHuma(ctx, status, message, errs))
+		r.coordination = ctx != nil && callOf(ctx.Context()).coordinates()
+		return r
 	}
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		return newRefusal(foundByHuma(nil, status, message, errs))
@@ -143,6 +150,9 @@ func init() {
 var codesOfPlaces = map[string]code.Code{
 	"body.leaseDurationSeconds": code.InvalidDuration,
 	"body.placeSeconds":         code.InvalidDuration,
+	"body.ttlMs":                code.InvalidDuration,
+	"body.waitMs":               code.InvalidDuration,
+	"body.actorDid":             code.InvalidAgent,
 	"body.expiresIn":            code.InvalidDuration,
 	"query.wait":                code.InvalidDuration,
 	"query.after":               code.InvalidCursor,

@@ -49,7 +49,9 @@ func (s *Server) leaseRoutes() {
 	const tag, one = "leases (advisory)", "/documents/{slug}/sections/{sid}/lease"
 	ofLeases := append([]code.Code{code.InvalidSectionID}, ofDocuments...)
 	refusedGrants := []code.Code{code.SectionLeased, code.Deadlock, code.QueueFull, code.TooManyLeases, code.InvalidDuration, code.ShuttingDown}
-	ofHolders := append([]code.Code{code.NotHolder, code.NoActiveLease}, ofLeases...)
+	ofRetries := []code.Code{code.IdempotencyMismatch, code.LeaseEnded}
+	refusedGrants = append(refusedGrants, ofRetries...)
+	ofHolders := append(append([]code.Code{code.NotHolder, code.NoActiveLease}, ofRetries...), ofLeases...)
 	register(s, route{
 		id: "acquire-lease", method: http.MethodPost, path: one, tag: tag, status: http.StatusOK,
 		summary: "Acquire a section's lease",
@@ -102,6 +104,7 @@ func (s *Server) leaseRoutes() {
 
 type acquireLeaseInput struct {
 	SectionPath
+	Retriable
 	Wait string `query:"wait" doc:"Wait in the queue for at most this long, 60s at most: 25s, 500ms or a number of seconds." example:"25s"`
 	Body struct {
 		LeaseDurationSeconds float64 `json:"leaseDurationSeconds" minimum:"1" maximum:"300"`
@@ -120,18 +123,15 @@ func (s *Server) acquireLease(ctx context.Context, in *acquireLeaseInput) (*leas
 	if err != nil {
 		return nil, err
 	}
-	cmd := lease.Acquire{
-		Resource: resource, Agent: keyOf(ctx).Agent, Operation: lease.Write, Duration: seconds(in.Body.LeaseDurationSeconds),
-		Reason: in.Body.Reason, Queue: in.Body.Queue, Place: seconds(in.Body.PlaceSeconds),
-	}
-	var answer lease.Answer
-	if wait > 0 {
-		ctx, cancel := s.untilStop(ctx)
-		defer cancel()
-		answer, err = s.leases.Wait(ctx, cmd, wait)
-	} else {
-		answer, err = s.leases.Do(ctx, cmd)
-	}
+	answer, err := s.callLease(ctx, in.Retriable, leaseCall{
+		name: "acquire-lease", resource: resource, asked: in.Body, wait: wait,
+		command: func(id lease.ID) lease.Command {
+			return lease.Acquire{
+				Resource: resource, Agent: keyOf(ctx).Agent, Operation: lease.Write, Duration: seconds(in.Body.LeaseDurationSeconds),
+				Reason: in.Body.Reason, Queue: in.Body.Queue, Place: seconds(in.Body.PlaceSeconds), NewID: id,
+			}
+		},
+	})
 	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}
@@ -173,6 +173,7 @@ func (s *Server) getLease(ctx context.Context, in *SectionPath) (*leaseOutput, e
 
 type renewLeaseInput struct {
 	SectionPath
+	Retriable
 	Body struct {
 		LeaseDurationSeconds float64 `json:"leaseDurationSeconds" minimum:"1" maximum:"300"`
 	} `nameHint:"LeaseRenewal"`
@@ -183,7 +184,12 @@ func (s *Server) renewLease(ctx context.Context, in *renewLeaseInput) (*leaseOut
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.leases.Do(ctx, lease.Renew{Resource: resource, Agent: keyOf(ctx).Agent, Duration: seconds(in.Body.LeaseDurationSeconds)})
+	answer, err := s.callLease(ctx, in.Retriable, leaseCall{
+		name: "renew-lease", resource: resource, asked: in.Body,
+		command: func(lease.ID) lease.Command {
+			return lease.Renew{Resource: resource, Agent: keyOf(ctx).Agent, Duration: seconds(in.Body.LeaseDurationSeconds)}
+		},
+	})
 	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}
@@ -192,6 +198,7 @@ func (s *Server) renewLease(ctx context.Context, in *renewLeaseInput) (*leaseOut
 
 type releaseLeaseInput struct {
 	SectionPath
+	Retriable
 	IfMatch string `header:"If-Match" doc:"A leaseId: refuse with STALE_LEASE if the present lease is another one."`
 	Force   bool   `query:"force" doc:"End the lease whoever holds it. Administrators only."`
 	Reason  string `query:"reason" maxLength:"256" doc:"Of a forced release, for the log and the former holder."`
@@ -216,7 +223,11 @@ func (s *Server) releaseLease(ctx context.Context, in *releaseLeaseInput) (*rele
 		}
 		cmd = lease.Break{Resource: resource, By: key.Agent, Reason: in.Reason}
 	}
-	if _, err := s.leases.Do(ctx, cmd); err != nil {
+	_, err = s.callLease(ctx, in.Retriable, leaseCall{
+		name: "release-lease", resource: resource, asked: cmd, release: true,
+		command: func(lease.ID) lease.Command { return cmd },
+	})
+	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}
 	out := new(releaseLeaseOutput)
@@ -226,6 +237,7 @@ func (s *Server) releaseLease(ctx context.Context, in *releaseLeaseInput) (*rele
 
 type transferLeaseInput struct {
 	SectionPath
+	Retriable
 	Body struct {
 		To string `json:"to" doc:"Name of an agent that may write to the document."`
 	} `nameHint:"LeaseTransfer"`
@@ -240,7 +252,12 @@ func (s *Server) transferLease(ctx context.Context, in *transferLeaseInput) (*le
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.leases.Do(ctx, lease.Transfer{Resource: resource, Agent: keyOf(ctx).Agent, To: to})
+	answer, err := s.callLease(ctx, in.Retriable, leaseCall{
+		name: "transfer-lease", resource: resource, asked: in.Body,
+		command: func(id lease.ID) lease.Command {
+			return lease.Transfer{Resource: resource, Agent: keyOf(ctx).Agent, To: to, NewID: id}
+		},
+	})
 	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}

@@ -88,7 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(out, r, code.New(code.NotFound, "a path has no empty segments, . or .."))
 		return
 	}
-	s.mux.ServeHTTP(out, r)
+	s.mux.ServeHTTP(s.tellLost(out, r), r)
 }
 
 // recovered ends a request whose handler panicked.
@@ -121,14 +121,14 @@ func isClean(u *url.URL) bool {
 // for the own page alone.
 func allowOrigins(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "ETag, Location, Retry-After, X-Request-Id")
+	h.Set("Access-Control-Expose-Headers", "Cowrite-Lease-Lost, ETag, Location, Retry-After, X-Request-Id")
 	h.Add("Vary", "Origin")
 }
 
 func preflight(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID")
+	h.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID")
 	h.Set("Access-Control-Max-Age", "86400")
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -120,6 +120,9 @@ func register[I, O any](s *Server, rt route, handler func(context.Context, *I) (
 		}
 		return out, nil
 	})
+	if !rt.open {
+		s.describeLost(op.Responses[strconv.Itoa(rt.status)])
+	}
 }
 
 func isOpen(op *huma.Operation) bool { return op.Security != nil && len(op.Security) == 0 }
@@ -129,6 +132,7 @@ type refused struct {
 	_       struct{} `additionalProperties:"true"`
 	Error   string   `json:"error" doc:"What was refused, as a word." example:"SECTION_LEASED"`
 	Message string   `json:"message" doc:"The same as a sentence."`
+	OK      *bool    `json:"ok,omitempty" doc:"false, at the coordination routes alone, which spell the code in lower case."`
 }
 
 // refusals describes the refusals of a route, by their status.
@@ -150,7 +154,7 @@ func (s *Server) refusals(rt route) map[string]*huma.Response {
 			r = &huma.Response{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 			responses[status] = r
 		}
-		r.Description = strings.TrimPrefix(r.Description+", "+string(c), ", ")
+		r.Description = strings.TrimPrefix(r.Description+", "+spelled(c, rt.path), ", ")
 	}
 	return responses
 }

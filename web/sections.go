@@ -53,12 +53,6 @@ func (s *Server) heldBy(l lease.Lease) HeldBy {
 	return HeldBy{l.Holder, l.ID, doc.FormatTime(l.ExpiresAt), s.remaining(l.ExpiresAt).Milliseconds(), l.Reason}
 }
 
-// advisory tells the writer of a section that somebody else holds its lease.
-type advisory struct {
-	HeldBy
-	Message string `json:"message"`
-}
-
 // written is what a write to a section came to.
 type written struct {
 	ID       doc.SectionID `json:"id"`
@@ -69,21 +63,14 @@ type written struct {
 	Version  crdt.Version  `json:"version"`
 	Merged   bool          `json:"merged" doc:"Others had written since the base; their text is in."`
 	Removed  bool          `json:"removed,omitempty"`
-	Advisory *advisory     `json:"advisory,omitempty" doc:"Somebody else holds the section's lease. The write counts all the same."`
+	Advisory *advisory     `json:"advisory,omitempty" doc:"Somebody else holds the section's lease, or the write's fence is stale. The write counts all the same."`
 }
 
 func (s *Server) written(w doc.Written) written {
 	return written{
 		ID: w.Section.ID, Heading: w.Section.Heading, Level: w.Section.Level, Text: w.Section.Text, Position: w.Section.Position,
-		Version: w.Version, Merged: w.Merged, Removed: w.Section.Removed, Advisory: s.advisory(w.Advisory),
+		Version: w.Version, Merged: w.Merged, Removed: w.Section.Removed, Advisory: s.advisory(w),
 	}
-}
-
-func (s *Server) advisory(l *lease.Lease) *advisory {
-	if l == nil {
-		return nil
-	}
-	return &advisory{s.heldBy(*l), string(l.Holder) + " is editing this section right now; your write was merged"}
 }
 
 // SectionPath addresses a section.
@@ -193,8 +180,9 @@ type writtenOutput struct {
 type putSectionInput struct {
 	SectionPath
 	Body struct {
-		Text string  `json:"text" doc:"At most 1 MiB."`
-		Base *string `json:"base,omitempty" doc:"The version that the text was written on, or \"current\"."`
+		Text  string      `json:"text" doc:"At most 1 MiB."`
+		Base  *string     `json:"base,omitempty" doc:"The version that the text was written on, or \"current\"."`
+		Fence lease.Fence `json:"fence,omitempty" doc:"Of the grant that the writer believes to hold. A stale one is reported, and the write counts all the same."`
 	} `nameHint:"SectionWrite"`
 }
 
@@ -214,7 +202,7 @@ func (s *Server) putSection(ctx context.Context, in *putSectionInput) (*writtenO
 	default:
 		base = &doc.Base{Version: crdt.Version(*in.Body.Base)}
 	}
-	w, err := s.library.WriteSection(ctx, keyOf(ctx), meta.ID, sid, in.Body.Text, base)
+	w, err := s.library.WriteSection(ctx, keyOf(ctx), meta.ID, sid, in.Body.Text, base, doc.Fenced(in.Body.Fence))
 	if err != nil {
 		return nil, err
 	}
@@ -224,9 +212,10 @@ func (s *Server) putSection(ctx context.Context, in *putSectionInput) (*writtenO
 type addSectionInput struct {
 	DocumentPath
 	Body struct {
-		ID    string `json:"id,omitempty"`
-		After string `json:"after,omitempty" doc:"Id of the section before; at the end if not given."`
-		Text  string `json:"text" doc:"At most 1 MiB."`
+		ID    string      `json:"id,omitempty"`
+		After string      `json:"after,omitempty" doc:"Id of the section before; at the end if not given."`
+		Text  string      `json:"text" doc:"At most 1 MiB."`
+		Fence lease.Fence `json:"fence,omitempty" doc:"As of a write."`
 	} `nameHint:"NewSection"`
 }
 
@@ -243,7 +232,7 @@ func (s *Server) addSection(ctx context.Context, in *addSectionInput) (*writtenO
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.library.AddSection(ctx, keyOf(ctx), meta.ID, id, after, in.Body.Text)
+	w, err := s.library.AddSection(ctx, keyOf(ctx), meta.ID, id, after, in.Body.Text, doc.Fenced(in.Body.Fence))
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +265,7 @@ func (s *Server) removeSection(ctx context.Context, in *SectionPath) (*removeSec
 		return nil, err
 	}
 	out := new(removeSectionOutput)
-	out.Body.Removed, out.Body.ID, out.Body.Version, out.Body.Advisory = true, sid, w.Version, s.advisory(w.Advisory)
+	out.Body.Removed, out.Body.ID, out.Body.Version, out.Body.Advisory = true, sid, w.Version, s.advisory(w)
 	return out, nil
 }
 
@@ -295,7 +284,8 @@ func (s *Server) restoreSection(ctx context.Context, in *SectionPath) (*writtenO
 type moveSectionInput struct {
 	SectionPath
 	Body struct {
-		After string `json:"after" doc:"Id of the section before; empty puts it first."`
+		After string      `json:"after" doc:"Id of the section before; empty puts it first."`
+		Fence lease.Fence `json:"fence,omitempty" doc:"As of a write."`
 	} `nameHint:"SectionMove"`
 }
 
@@ -308,7 +298,7 @@ func (s *Server) moveSection(ctx context.Context, in *moveSectionInput) (*writte
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.library.MoveSection(ctx, keyOf(ctx), meta.ID, sid, after)
+	w, err := s.library.MoveSection(ctx, keyOf(ctx), meta.ID, sid, after, doc.Fenced(in.Body.Fence))
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,8 @@ func newWorld(t *testing.T, dir string) *world {
 	store, err := sqlite.Open(ctx, dir, sqlite.Options{})
 	w.must(err)
 	w.onClose(store.Close)
-	w.keeper, err = lease.Open(ctx, doc.LeaseStore(store, nil), lease.Options{})
+	idempotency := doc.NewIdempotency(store, nil)
+	w.keeper, err = lease.Open(ctx, idempotency.LeaseStore(nil), lease.Options{})
 	w.must(err)
 	w.onClose(w.keeper.Close)
 	eng := engine.New(engine.Options{})
@@ -106,7 +107,7 @@ func newWorld(t *testing.T, dir string) *world {
 	stopped, stop := context.WithCancel(ctx)
 	w.stop = stop
 	w.server = New(Options{
-		Library: w.library, Keyring: w.keyring, Stop: stopped,
+		Library: w.library, Keyring: w.keyring, Idempotency: idempotency, Stop: stopped,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	var wg sync.WaitGroup
