@@ -303,7 +303,35 @@ func TestHangUpInTheMomentOfTheGrant(t *testing.T) {
 	s.agrees(t)
 }
 
-// The same with the store between the grant and the answer: what was granted meanwhile is released again.
+// Who has hung up before the resource is free is granted nothing, though its withdrawal still waits to be heard.
+func TestHangUpBeforeTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newGate()
+		k := open(t, s, Options{})
+		save := func() { <-s.entered; s.let <- struct{}{} }
+		go try(t, k, write("file", "a", minute))
+		save()
+		ctx, hangUp := context.WithCancel(t.Context())
+		ended := startPoll(ctx, k, write("file", "b", minute), minute)
+		save() // b's place
+		go try(t, k, write("other", "c", minute))
+		<-s.entered
+		go try(t, k, Release{Resource: "file", Agent: "a"})
+		synctest.Wait()
+		hangUp()
+		synctest.Wait()
+		s.let <- struct{}{}
+		save() // the release, and b's withdrawal behind it
+		if p := <-ended; !errors.Is(p.err, context.Canceled) {
+			t.Fatalf("hanging up came to %+v, %v", p.Answer, p.err)
+		}
+		if got, want := s.kinds("file"), []Kind{Granted, Queued, Released, Reserved, Unqueued}; !slices.Equal(got, want) {
+			t.Errorf("the log has %v, want %v", got, want)
+		}
+	})
+}
+
+// With the store between the grant and the answer, what was granted meanwhile is released again.
 func TestHangUpWhileTheGrantIsSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newGate()
