@@ -9,11 +9,12 @@ import (
 //
 // Changes are numbered in the order in which they were added, which is one in which each stands behind its
 // dependencies. All that is kept of a change is its hash, its dependencies' numbers and its place in its
-// author's sequence: about 60 bytes.
+// author's sequence and the number of its last operation: about 60 bytes.
 type Graph struct {
 	hashes []Hash
 	deps   []uint32 // of all changes one behind the other
 	ends   []uint32 // where each change's deps end
+	maxOps []uint32 // the greatest number of an operation in each change and all that it builds on
 	slots  []uint32 // open addressing by the first bytes of the hash; number + 1, 0 is free
 	heads  []Hash
 	actors map[ActorID][]uint32 // numbers by seq, from 1
@@ -32,16 +33,18 @@ func (g *Graph) Add(changes ...Change) {
 	clear(g.encoded)
 	for i := range changes {
 		c := &changes[i]
-		if g.Has(c.Hash) || !g.fits(c) {
+		if g.Has(c.Hash) {
+			continue
+		}
+		maxOp, deps, ok := g.fits(c)
+		if !ok {
 			continue
 		}
 		n := uint32(len(g.hashes))
-		for _, d := range c.Deps {
-			dep, _ := g.number(d)
-			g.deps = append(g.deps, dep)
-		}
+		g.deps = append(g.deps, deps...)
 		g.hashes = append(g.hashes, c.Hash)
 		g.ends = append(g.ends, uint32(len(g.deps)))
+		g.maxOps = append(g.maxOps, maxOp)
 		g.actors[c.Actor] = append(g.actors[c.Actor], n)
 		g.enter(n)
 		for _, d := range c.Deps {
@@ -72,32 +75,43 @@ type fit int
 const (
 	fits   fit = iota
 	waits      // for its dependencies
-	breaks     // the sequence of its author
+	breaks     // the sequence of its author, or the order of operations
 )
 
 // fits says whether a change can be added. An author's changes are numbered without gaps: a second one with
-// the same number is by somebody who uses the same actor id, or by an author who lost what was written.
-func (g *Graph) fits(c *Change) bool {
-	if c.Seq != uint64(len(g.actors[c.Actor]))+1 {
-		return false
+// the same number is by somebody who uses the same actor id, or by an author who lost what was written. And a
+// change's operations are numbered above all that it builds on.
+func (g *Graph) fits(c *Change) (maxOp uint32, deps []uint32, ok bool) {
+	own := g.actors[c.Actor]
+	if c.Seq != uint64(len(own))+1 {
+		return 0, nil, false
+	}
+	if len(own) > 0 {
+		maxOp = g.maxOps[own[len(own)-1]]
 	}
 	for _, d := range c.Deps {
-		if !g.Has(d) {
-			return false
+		n, known := g.number(d)
+		if !known {
+			return 0, nil, false
 		}
+		deps = append(deps, n)
+		maxOp = max(maxOp, g.maxOps[n])
 	}
-	return true
+	if c.StartOp <= uint64(maxOp) {
+		return 0, nil, false
+	}
+	return max(maxOp, uint32(c.StartOp+c.NumOps-1)), deps, true
 }
 
 // Sort splits changes into those that can be added now, in an order in which each stands behind its
 // dependencies, and those that wait for others. Known ones and repetitions are dropped. A change that
-// reuses an actor's sequence number with another hash, or leaves out a number, is in neither: it is in
-// refused, and what depends on it waits.
+// reuses an actor's sequence number with another hash, leaves out a number, or numbers its operations like those that
+// it builds on, is in neither: it is in refused, and what depends on it waits.
 func (g *Graph) Sort(changes []Change) (ready, orphans, refused []Change) {
 	s := sorter{
 		graph: g, changes: changes,
 		fit: make([]fit, len(changes)), found: make([]int, len(changes)),
-		placed: make(map[Hash]bool), waiting: make(map[Hash][]int), seqs: make(map[ActorID]uint64),
+		placed: make(map[Hash]uint64), waiting: make(map[Hash][]int), last: make(map[ActorID]authored),
 	}
 	var order []int // without the known and the repeated
 	seen := make(map[Hash]bool, len(changes))
@@ -128,9 +142,30 @@ type sorter struct {
 	fit     []fit
 	found   []int // how many of a change's dependencies, from the first on, are known to be there
 	ready   []Change
-	placed  map[Hash]bool
-	waiting map[Hash][]int     // by the first dependency that is missing
-	seqs    map[ActorID]uint64 // of the last change placed
+	placed  map[Hash]uint64 // with the greatest number of an operation, as in the graph
+	waiting map[Hash][]int  // by the first dependency that is missing
+	last    map[ActorID]authored
+}
+
+// authored is an author's last change, in the graph or placed.
+type authored struct{ seq, maxOp uint64 }
+
+func (s *sorter) lastOf(actor ActorID) authored {
+	if a, ok := s.last[actor]; ok {
+		return a
+	}
+	own := s.graph.actors[actor]
+	if len(own) == 0 {
+		return authored{}
+	}
+	return authored{uint64(len(own)), uint64(s.graph.maxOps[own[len(own)-1]])}
+}
+
+func (s *sorter) maxOp(h Hash) uint64 {
+	if n, ok := s.graph.number(h); ok {
+		return uint64(s.graph.maxOps[n])
+	}
+	return s.placed[h]
 }
 
 // place places a change if it can be, and then those that waited for it.
@@ -144,18 +179,20 @@ func (s *sorter) place(i int) {
 			s.waiting[missing] = append(s.waiting[missing], i)
 			continue
 		}
-		seq, ok := s.seqs[c.Actor]
-		if !ok {
-			seq = uint64(len(s.graph.actors[c.Actor]))
+		last := s.lastOf(c.Actor)
+		maxOp := last.maxOp
+		for _, d := range c.Deps {
+			maxOp = max(maxOp, s.maxOp(d))
 		}
-		if c.Seq != seq+1 {
+		if c.Seq != last.seq+1 || c.StartOp <= maxOp {
 			s.fit[i] = breaks
 			continue
 		}
-		s.seqs[c.Actor] = c.Seq
+		maxOp = max(maxOp, c.StartOp+c.NumOps-1)
+		s.last[c.Actor] = authored{c.Seq, maxOp}
 		s.fit[i] = fits
 		s.ready = append(s.ready, *c)
-		s.placed[c.Hash] = true
+		s.placed[c.Hash] = maxOp
 		woken := s.waiting[c.Hash]
 		delete(s.waiting, c.Hash)
 		slices.Reverse(woken) // the stack turns them round again
@@ -166,7 +203,8 @@ func (s *sorter) place(i int) {
 // missing names a dependency that is neither in the graph nor placed.
 func (s *sorter) missing(i int) (Hash, bool) {
 	for deps := s.changes[i].Deps; s.found[i] < len(deps); s.found[i]++ {
-		if d := deps[s.found[i]]; !s.placed[d] && !s.graph.Has(d) {
+		d := deps[s.found[i]]
+		if _, placed := s.placed[d]; !placed && !s.graph.Has(d) {
 			return d, true
 		}
 	}

@@ -192,7 +192,7 @@ func TestGraphSize(t *testing.T) {
 	previous := Change{Actor: "a"}
 	const changes = 100_000
 	for i := range uint64(changes) {
-		c := Change{Actor: "a", Seq: i + 1, Hash: hashChunk(chunkChange, []byte{byte(i), byte(i >> 8), byte(i >> 16)})}
+		c := Change{Actor: "a", Seq: i + 1, StartOp: i + 1, NumOps: 1, Hash: hashChunk(chunkChange, []byte{byte(i), byte(i >> 8), byte(i >> 16)})}
 		if i > 0 {
 			c.Deps = []Hash{previous.Hash}
 		}
@@ -203,7 +203,11 @@ func TestGraphSize(t *testing.T) {
 		t.Fatalf("%d changes, heads %v", g.Len(), g.Heads())
 	}
 	before := g.Heads()
-	g.Add(Change{Actor: "b", Seq: 1, Hash: Hash{1}, Deps: before})
+	g.Add(Change{Actor: "c", Seq: 1, StartOp: changes, NumOps: 1, Hash: Hash{2}, Deps: before})
+	if g.Len() != changes {
+		t.Error("a change whose operations are numbered like those that it builds on was added")
+	}
+	g.Add(Change{Actor: "b", Seq: 1, StartOp: changes + 1, NumOps: 1, Hash: Hash{1}, Deps: before})
 	if allocs := testing.AllocsPerRun(10, func() { g.Since(before) }); allocs > 20 {
 		t.Errorf("%v allocations to find one new change", allocs)
 	}

@@ -60,6 +60,46 @@ func randomHistory(t *rapid.T) []Change {
 	return all
 }
 
+func TestSavedHeadsAreThoseOfTheDocument(t *testing.T) {
+	d := automerge.New()
+	for n := range 3 {
+		fork, err := d.Fork()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := fork.Path("n").Set(n); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fork.Commit(""); err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 { // two heads, then three
+			if _, err := d.Merge(fork); err != nil {
+				t.Fatal(err)
+			}
+		}
+		chunk := d.Save()
+		var want []Hash
+		for _, h := range d.Heads() {
+			want = append(want, Hash(h))
+		}
+		got, err := SavedHeads(chunk)
+		if err != nil || !slices.Equal(got, SortHashes(want)) {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+		for i := range chunk {
+			bad := slices.Clone(chunk)
+			bad[i] ^= 1
+			if _, err := SavedHeads(bad); !errors.Is(err, ErrSaved) {
+				t.Errorf("byte %d damaged: %v", i, err)
+			}
+		}
+		if _, err := SavedHeads(append(chunk, 0)); !errors.Is(err, ErrSaved) {
+			t.Errorf("more behind it: %v", err)
+		}
+	}
+}
+
 func TestASavedIndexIsTheIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		changes := randomHistory(t)
@@ -138,7 +178,7 @@ func BenchmarkOpenSavedGraph(b *testing.B) {
 	const changes = 260_000
 	g := NewGraph()
 	for n := range changes {
-		c := Change{Actor: "a", Seq: uint64(n + 1)}
+		c := Change{Actor: "a", Seq: uint64(n + 1), StartOp: uint64(n + 1), NumOps: 1}
 		c.Hash[0], c.Hash[1], c.Hash[2], c.Hash[3] = byte(n*7), byte(n>>8), byte(n>>16), byte(n)
 		c.Deps = g.Heads()
 		g.Add(c)

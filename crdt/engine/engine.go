@@ -2,7 +2,7 @@
 // about changes (hashes, the graph, the sync protocol) is package crdt's, in pure Go.
 //
 // A [Document] has one owner at a time: its methods may not be called concurrently. A [BadChangeError], an
-// [OpError] and [ErrUnknownVersion] leave it whole. After any other error its state is unknown; its owner closes
+// [OpError], [ErrUnknownVersion] and [ErrUnsavable] leave it whole. After any other error its state is unknown; its owner closes
 // it and loads it again from what is stored.
 package engine
 
@@ -47,7 +47,7 @@ type Document interface {
 	// nested deeper than 64 levels.
 	Read(ctx context.Context, at []crdt.Hash, path crdt.Path) (Value, error)
 
-	// Save returns the whole document as one saved chunk.
+	// Save returns the whole document as one saved chunk. ErrUnsavable when it would be of no use.
 	Save(ctx context.Context) ([]byte, error)
 
 	// Close lets the document's memory go. The engine lives on.
@@ -125,3 +125,7 @@ func (e *OpError) Error() string { return fmt.Sprintf("operation %d: %s", e.Inde
 
 // ErrUnknownVersion says that a version names a change that the document does not have.
 var ErrUnknownVersion = errors.New("unknown version")
+
+// ErrUnsavable says that a document cannot be saved: the core writes it in a form that it cannot load again, since
+// one of its changes refers to something that is not there. Its changes one by one are as good as any.
+var ErrUnsavable = errors.New("the document cannot be saved as a whole")

@@ -18,6 +18,9 @@ type workerDocument struct {
 	journal journal
 	closed  bool
 
+	foreign   bool // others' changes came since a saved form was last seen to be good
+	unsavable bool
+
 	generation uint64 // of the process that has it loaded; 0 is none
 	number     uint64 // its number there
 }
@@ -151,6 +154,7 @@ func (d *workerDocument) applied(ctx context.Context, changes []crdt.Change, err
 	}
 	for _, c := range changes {
 		d.journal.add(c.Raw)
+		d.foreign = true
 	}
 	d.compact(ctx)
 	return err
@@ -192,6 +196,7 @@ func (d *workerDocument) isolate(ctx context.Context, changes []crdt.Change) err
 				return err
 			}
 			d.journal.add(c.Raw)
+			d.foreign = true
 		case errors.As(err, &bad) && blamed:
 			return err
 		case errors.As(err, &dead) && dead.cause == crashed && blamed:
@@ -228,19 +233,31 @@ func (d *workerDocument) Read(ctx context.Context, at []crdt.Hash, path crdt.Pat
 	return fromWireValue(*a.Value), nil
 }
 
+// Save has the spare worker load what was saved before anything relies on it.
 func (d *workerDocument) Save(ctx context.Context) ([]byte, error) {
+	if d.unsavable {
+		return nil, ErrUnsavable
+	}
 	a, err := d.call(ctx, request{Method: methodSave})
 	if err != nil {
 		return nil, err
 	}
-	d.journal.replace(a.Parts[0])
-	return a.Parts[0], nil
+	saved := a.Parts[0]
+	if d.foreign {
+		if err := d.workers.verify(ctx, saved); err != nil {
+			d.unsavable = errors.Is(err, ErrUnsavable)
+			return nil, err
+		}
+		d.foreign = false
+	}
+	d.journal.replace(saved)
+	return saved, nil
 }
 
 // compact shortens the journal when it is time. When that fails the journal is as good as before, and the next write
 // tries again.
 func (d *workerDocument) compact(ctx context.Context) {
-	if d.journal.long() {
+	if d.journal.long() && !d.unsavable {
 		_, _ = d.Save(ctx)
 	}
 }

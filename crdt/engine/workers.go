@@ -198,13 +198,13 @@ func (w *workers) leave(s *seat, number uint64) {
 func (w *workers) Load(ctx context.Context, id crdt.DocumentID, parts [][]byte) (Document, error) {
 	sum := fnv.New32a()
 	sum.Write(id[:])
-	d := &workerDocument{workers: w, seat: w.seats[int(sum.Sum32())%len(w.seats)], journal: journal{parts: parts}}
+	d := &workerDocument{workers: w, foreign: len(parts) > 1, seat: w.seats[int(sum.Sum32())%len(w.seats)], journal: journal{parts: parts}}
 	for _, p := range parts {
 		d.journal.bytes += len(p)
 	}
 	// Saving is a call on the loaded document like any other, and makes the journal as small as it can be.
 	if d.journal.bytes > compactFrom && len(parts) > 1 {
-		if _, err := d.Save(ctx); err != nil {
+		if _, err := d.Save(ctx); err != nil && !errors.Is(err, ErrUnsavable) {
 			return nil, err
 		}
 		return d, nil
@@ -243,6 +243,23 @@ func (w *workers) Unpack(ctx context.Context, chunk []byte) ([]crdt.Change, erro
 		changes = append(changes, more...)
 	}
 	return changes, nil
+}
+
+// verify has the spare worker load a saved document.
+func (w *workers) verify(ctx context.Context, saved []byte) error {
+	var number uint64
+	_, err := w.try(ctx, func(p *process) (reply, error) {
+		w.spare.lastDoc++
+		number = w.spare.lastDoc
+		return p.call(request{Method: methodLoad, Doc: number, Parts: [][]byte{saved}})
+	})
+	w.leave(w.spare, number)
+	var bad *BadChangeError
+	var d *death
+	if errors.As(err, &bad) || errors.As(err, &d) && d.cause == crashed {
+		return fmt.Errorf("%w: %w", ErrUnsavable, err)
+	}
+	return outcome(err)
 }
 
 // try calls on the spare worker. What ends it counts once it has ended two of them by itself: the first may have
