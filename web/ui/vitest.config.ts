@@ -1,7 +1,17 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte"
 import { defineConfig } from "vitest/config"
 
+// Two sets of tests: units in test/, and test/page/, which drives the built page in Chromium against a running
+// server (ui_test.go starts one and says where it is in the environment).
 export default defineConfig({
   plugins: [svelte()],
-  test: { include: ["test/*.test.ts"], environment: "jsdom" },
+  test: {
+    projects: [
+      { extends: true, test: { name: "units", include: ["test/*.test.ts"], environment: "node", testTimeout: 30_000 } },
+      {
+        extends: true,
+        test: { name: "page", include: ["test/page/*.test.ts"], environment: "node", fileParallelism: false, testTimeout: 180_000, hookTimeout: 120_000 },
+      },
+    ],
+  },
 })

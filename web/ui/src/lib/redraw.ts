@@ -44,7 +44,7 @@ function isBox(element: Element): boolean {
 /** How long new text is tinted, in milliseconds; the second half fainter. */
 export const freshMs = 3_000
 
-const tints = "highlights" in CSS ? { new: tint("fresh"), older: tint("fresh-older") } : undefined
+const tints = "Highlight" in globalThis ? { new: tint("fresh"), older: tint("fresh-older") } : undefined
 
 function tint(name: string): Highlight {
   const highlight = new Highlight()

@@ -1,0 +1,94 @@
+// @vitest-environment jsdom
+
+import { afterEach, beforeEach, expect, test, vi } from "vitest"
+import { EventSubscription, type LinkState } from "../src/lib/events"
+import type { DocumentRef, LogEvent } from "../src/lib/wire"
+import { random } from "./random"
+
+const ref = "plan" as DocumentRef
+const logged = Array.from({ length: 200 }, (_, i) => ({ seq: String(i + 1), event_type: "section.edited" }) as LogEvent)
+
+/** Serves the log as a stream that is cut after a number of bytes; "hang" leaves it open for ever. */
+function stream(since: number, bytes: number | "hang", leaveOut?: number): Response {
+  const text = logged
+    .filter((event) => Number(event.seq) > since && Number(event.seq) !== leaveOut)
+    .map((event) => `id: ${event.seq}\ndata: ${JSON.stringify(event)}\n\n`)
+    .join("")
+  const encoded = new TextEncoder().encode(text)
+  return new Response(
+    new ReadableStream({
+      start(controller) {
+        if (bytes === "hang") return controller.enqueue(encoded)
+        controller.enqueue(encoded.slice(0, bytes))
+        controller.close()
+      },
+    }),
+  )
+}
+
+function follow(answer: (since: number, call: number) => Response | Promise<Response>) {
+  let calls = 0
+  vi.stubGlobal("fetch", (url: string) => Promise.resolve(answer(Number(new URL(url, "http://x").searchParams.get("since")), calls++)))
+  const seen: number[] = []
+  const links: LinkState[] = []
+  const refused: number[] = []
+  const subscription = new EventSubscription(ref, 0, {
+    event: (event) => seen.push(Number(event.seq)),
+    link: (state) => links.push(state),
+    refused: (status) => refused.push(status),
+  })
+  return { seen, links, refused, subscription, calls: () => calls }
+}
+
+const all = logged.map((event) => Number(event.seq))
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => {
+  vi.useRealTimers()
+  vi.unstubAllGlobals()
+})
+
+test("however often the stream is cut, each event comes once and in order", async () => {
+  const seed = Date.now() % 1_000_000
+  const pick = random(seed)
+  const { seen, subscription } = follow((since) => stream(since, 1 + pick(900)))
+  for (let i = 0; i < 400 && seen.length < all.length; i++) await vi.advanceTimersByTimeAsync(5_000)
+  subscription.close()
+  expect(seen, `seed ${seed}`).toEqual(all)
+})
+
+test("what is sent again is not shown again", async () => {
+  const { seen, subscription } = follow((_, call) => stream(0, call < 2 ? 500 : "hang"))
+  await vi.advanceTimersByTimeAsync(20_000)
+  subscription.close()
+  expect(seen).toEqual(all)
+})
+
+test("an event that is missing in between is asked for again", async () => {
+  const { seen, subscription } = follow((since, call) => stream(since, "hang", call === 0 ? 7 : undefined))
+  await vi.advanceTimersByTimeAsync(10_000)
+  subscription.close()
+  expect(seen).toEqual(all)
+})
+
+test("the link is called down while nobody answers, and open again afterwards", async () => {
+  const { links, subscription } = follow((since, call) => (call === 1 ? Promise.reject(new TypeError("refused")) : stream(since, call === 0 ? 50 : "hang")))
+  await vi.advanceTimersByTimeAsync(20_000)
+  subscription.close()
+  expect(links).toEqual(["open", "down", "down", "open"])
+})
+
+test.each([401, 403, 404, 410])("a refusal with %i ends it", async (status) => {
+  const { refused, subscription, calls } = follow(() => new Response("{}", { status }))
+  await vi.advanceTimersByTimeAsync(60_000)
+  subscription.close()
+  expect(refused).toEqual([status])
+  expect(calls()).toBe(1)
+})
+
+test.each([429, 500, 503])("an answer with %i is tried again", async (status) => {
+  const { seen, subscription } = follow((since, call) => (call === 0 ? new Response("", { status }) : stream(since, "hang")))
+  await vi.advanceTimersByTimeAsync(5_000)
+  subscription.close()
+  expect(seen).toEqual(all)
+})

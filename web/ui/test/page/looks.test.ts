@@ -1,0 +1,105 @@
+import { join } from "node:path"
+import axe from "axe-core"
+import type { Browser } from "playwright-core"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import type { Document, DocumentRef } from "../../src/lib/wire"
+import { caller, desktop, launch, phone, Reader, sectionId, serverUrl, shotsDir, type Caller } from "./world"
+
+const markdown = `# Release plan
+
+Four agents and two people write this plan at the same time. **Nothing is locked**: a lease only says who is at work where.
+
+## Goals
+
+- Ship the sync server with *durable* acknowledgements
+- Keep the p95 of an edit under \`100 ms\`
+- No write refused, ever
+
+> A lease never blocks a write; it tells, it queues, it is recorded.
+
+## Timeline
+
+| Week | What | Who |
+| --- | --- | --- |
+| 1 | Protocol transcripts | agent-alpha |
+| 2 | Lease kernel | agent-beta |
+| 3 | Browser page | ann |
+
+\`\`\`sh
+cowrite serve --addr 127.0.0.1:8080 --data ./data
+\`\`\`
+
+## Risks
+
+1. A dead link that nobody notices
+2. Merges that surprise
+   - two authors, one sentence
+   - a heading that moves
+
+See [the log](https://example.com/log).
+`
+
+let browser: Browser
+let ann: Caller
+let document: Document & { slug: DocumentRef }
+
+beforeAll(async () => {
+  browser = await launch()
+  const [alpha, beta] = [await caller("agent-alpha", "editor"), await caller("agent-beta", "editor")]
+  ann = await caller("ann", "editor")
+  document = await ann.create("Release plan", markdown)
+  await alpha.create("Field notes on agents that write together for hours, and what they leave behind", "# Notes\n")
+  await beta.lease(document.slug, sectionId(document, "Goals"), 300, "making them measurable")
+  await beta.write(document.slug, sectionId(document, "Goals"), (text) => text.replace("durable", "truly durable"))
+  await alpha.lease(document.slug, sectionId(document, "Timeline"), 240)
+  await alpha.call("POST", `/documents/${document.slug}/events`, { text: "I take the timeline; who takes the risks?" })
+  await alpha.write(document.slug, sectionId(document, "Goals"), (text) => text.replace("ever", "ever, by anybody"))
+})
+afterAll(() => browser.close())
+
+const screens = [
+  { name: "desktop-light", options: { ...desktop, colorScheme: "light" as const } },
+  { name: "desktop-dark", options: { ...desktop, colorScheme: "dark" as const } },
+  { name: "phone-light", options: { ...phone, colorScheme: "light" as const } },
+  { name: "phone-dark", options: { ...phone, colorScheme: "dark" as const } },
+]
+
+test.each(screens)("$name: every page fits, has nothing that keeps people out, and is pictured", async ({ name, options }) => {
+  const reader = await Reader.open(browser, options)
+  const { page } = reader
+  const look = async (what: string) => {
+    await page.screenshot({ path: join(shotsDir, `${name}-${what}.png`) })
+    expect(await page.evaluate(() => globalThis.document.documentElement.scrollWidth - innerWidth), `${what} is wider than the screen`).toBeLessThanOrEqual(0)
+    await page.evaluate(axe.source)
+    const { violations } = await page.evaluate(() => (globalThis as unknown as { axe: typeof axe }).axe.run())
+    expect(
+      violations.map((violation) => `${violation.impact} ${violation.id}: ${violation.nodes.map((node) => node.html).join(" ")}`),
+      `what axe finds in ${what}`,
+    ).toEqual([])
+  }
+
+  await page.goto(serverUrl)
+  await page.getByLabel("Your key").waitFor()
+  await look("signin")
+  await reader.signIn(ann)
+  await page.getByRole("link", { name: "Release plan" }).waitFor()
+  await look("list")
+  await page.getByRole("button", { name: "New document" }).click()
+  await look("new")
+  await page.getByRole("button", { name: "Cancel" }).click()
+  await page.getByRole("link", { name: "Release plan" }).click()
+  await reader.live()
+  await reader.section(sectionId(document, "Goals")).locator(".badge").waitFor()
+  await page.locator('li[data-type="message.posted"]').waitFor({ state: "attached" })
+  await look("document")
+  if (name.startsWith("phone")) {
+    await page.getByRole("button", { name: "Log" }).click()
+    await look("log")
+    await page.getByRole("button", { name: "Text" }).click()
+  }
+  await reader.section(sectionId(document, "Goals")).scrollIntoViewIfNeeded()
+  await page.getByRole("button", { name: "Write in Goals" }).click()
+  await page.getByLabel("Text of Goals, in Markdown").waitFor()
+  await look("editor")
+  await reader.close()
+})
