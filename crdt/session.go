@@ -1,6 +1,7 @@
 package crdt
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,11 +168,17 @@ func (s *Session) missing(g *Graph) (need []Hash, fresh bool) {
 
 // Source gives the bytes of changes for Generate.
 type Source interface {
-	// Raw returns the chunks of the given changes, in the same order.
-	Raw(hashes []Hash) ([][]byte, error)
-	// Whole returns the document as one saved chunk that contains at least the graph's changes.
+	// Raw returns the chunks of the given changes, in the same order. When some are kept only as part of the whole it may
+	// give ErrCompacted, unless must is set.
+	Raw(hashes []Hash, must bool) ([][]byte, error)
+	// Whole returns the document as a saved chunk, change chunks, or both one behind the other, that contain at least
+	// the graph's changes.
 	Whole() ([]byte, error)
 }
+
+// ErrCompacted says that changes are not kept one by one any more. A peer that understands version 2 gets the
+// whole document instead.
+var ErrCompacted = errors.New("the changes are kept only as part of the whole")
 
 // Generate returns the next message for the peer, or ok false when there is nothing to say. The bytes may be
 // shared with the messages for other peers and are not to be written to. After an error the session is as before.
@@ -284,15 +291,26 @@ func (s *Session) draft(g *Graph, src Source, numbers []uint32, need []Hash) (*d
 	if len(numbers) == 0 {
 		return d, nil
 	}
-	if s.v2 && (2*len(numbers) > g.Len() && len(numbers) >= wholeFrom || len(numbers) == g.Len()) {
-		whole, err := src.Whole()
-		if err != nil {
-			return nil, fmt.Errorf("read the whole document: %w", err)
-		}
-		d.chunks = [][]byte{whole}
-		return d, nil
+	hashes := g.names(numbers)
+	whole := s.v2 && (2*len(numbers) > g.Len() && len(numbers) >= wholeFrom || len(numbers) == g.Len())
+	var chunks [][]byte
+	var err error
+	if !whole {
+		chunks, err = src.Raw(hashes, !s.v2)
+		whole = errors.Is(err, ErrCompacted)
 	}
-	chunks, err := src.Raw(g.names(numbers))
+	if whole {
+		saved, wholeErr := src.Whole()
+		if wholeErr == nil {
+			d.chunks = [][]byte{saved}
+			return d, nil
+		}
+		// A document that cannot be saved as a whole has all its changes one by one.
+		chunks, err = src.Raw(hashes, true)
+		if err != nil {
+			err = errors.Join(wholeErr, err)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read changes: %w", err)
 	}

@@ -20,13 +20,14 @@ type node struct {
 	orphans []Change
 	whole   *automerge.Doc
 	wholes  int // how often the whole document was asked for
+	noWhole bool
 }
 
 func newNode() *node {
 	return &node{graph: NewGraph(), raw: make(map[Hash][]byte), whole: automerge.New()}
 }
 
-func (n *node) Raw(hashes []Hash) ([][]byte, error) {
+func (n *node) Raw(hashes []Hash, _ bool) ([][]byte, error) {
 	var out [][]byte
 	for _, h := range hashes {
 		if n.raw[h] == nil {
@@ -39,6 +40,9 @@ func (n *node) Raw(hashes []Hash) ([][]byte, error) {
 
 func (n *node) Whole() ([]byte, error) {
 	n.wholes++
+	if n.noWhole {
+		return nil, errors.New("it cannot be saved")
+	}
 	return n.whole.Save(), nil
 }
 
@@ -332,15 +336,19 @@ func TestNewcomerGetsTheWhole(t *testing.T) {
 	for _, raw := range own[0][:200] {
 		n.accept(t, parseAll(t, raw))
 	}
-	newcomer := &ownPeer{node: newNode()}
-	l := &link{node: n, peer: newcomer}
-	l.connect(false)
-	settle(t, []*link{l}, 0, 1)
-	if !slices.Equal(newcomer.heads(), n.graph.Heads()) || len(n.graph.Heads()) == 0 {
-		t.Errorf("the newcomer has %v, want %v", newcomer.heads(), n.graph.Heads())
-	}
-	if n.wholes != 1 || l.sent > 4 {
-		t.Errorf("%d wholes in %d messages", n.wholes, l.sent)
+	for _, n.noWhole = range []bool{false, true} { // without it, all changes in one message
+		n.wholes = 0
+		clear(n.graph.encoded)
+		newcomer := &ownPeer{node: newNode()}
+		l := &link{node: n, peer: newcomer}
+		l.connect(false)
+		settle(t, []*link{l}, 0, 1)
+		if !slices.Equal(newcomer.heads(), n.graph.Heads()) || len(n.graph.Heads()) == 0 {
+			t.Errorf("the newcomer has %v, want %v", newcomer.heads(), n.graph.Heads())
+		}
+		if n.wholes != 1 || l.sent > 4 {
+			t.Errorf("%d wholes in %d messages", n.wholes, l.sent)
+		}
 	}
 }
 
