@@ -81,6 +81,7 @@ func (s *Server) documentRoutes() {
 		id: "get-document", method: http.MethodGet, path: "/documents/{slug}", tag: tag, status: http.StatusOK,
 		summary: "Read a document",
 		about:   "With `Accept: text/markdown` the answer is the Markdown, byte for byte what was imported and edited since.",
+		tagged:  true,
 		refuses: append([]code.Code{code.NotAcceptable}, ofDocuments...),
 		answers: map[string]reflect.Type{jsonType: reflect.TypeFor[document](), markdownType: reflect.TypeFor[string]()},
 	}, s.getDocument)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,7 +52,7 @@ func (r *refusal) GetHeaders() http.Header { return r.header }
 
 // MarshalJSON puts the code and the sentence before the facts.
 func (r *refusal) MarshalJSON() ([]byte, error) {
-	body, err := json.Marshal(struct {
+	body, err := marshal(struct {
 		Error   code.Code `json:"error"`
 		Message string    `json:"message"`
 	}{r.what.Code, r.what.Message})
@@ -61,11 +62,22 @@ func (r *refusal) MarshalJSON() ([]byte, error) {
 	if err != nil || len(r.what.Facts) == 0 {
 		return body, err
 	}
-	facts, err := json.Marshal(r.what.Facts)
+	facts, err := marshal(r.what.Facts)
 	if err != nil {
 		return nil, fmt.Errorf("marshal facts of %s: %w", r.what.Code, err)
 	}
 	return append(append(body[:len(body)-1], ','), facts[1:]...), nil
+}
+
+// marshal is json.Marshal without the escapes for HTML, which no answer is.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // headed is an error with headers for its answer.
@@ -116,7 +128,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // writeJSON writes an answer outside of huma's handlers.
 func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
-	data, err := json.Marshal(body)
+	data, err := marshal(body)
 	if err != nil {
 		s.log.ErrorContext(r.Context(), "answer not written", "request", callOf(r.Context()).id, "err", err)
 		status, data = http.StatusInternalServerError, []byte(`{"error":"INTERNAL","message":"something went wrong on the server"}`)

@@ -1,12 +1,16 @@
 package web
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cowrite/crdt"
@@ -93,6 +97,49 @@ func (w *world) unharmed(t *testing.T, rq request) {
 	if w.state() != before {
 		t.Errorf("%s %s changed something", rq.method, rq.path)
 	}
+}
+
+// A client that sends or reads nothing for too long is cut off; one that hangs up in the middle changes nothing.
+func TestStuckClients(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.document("paper")
+		w.ok(alpha, "PUT", "/documents/paper/sections/plan", `{"base":"current","text":"`+strings.Repeat("x", 64<<10)+`"}`)
+		say := func(format string, args ...any) net.Conn {
+			conn, err := w.dial(t.Context())
+			w.must(err)
+			_, err = fmt.Fprintf(conn, format, args...)
+			w.must(err)
+			return conn
+		}
+		const half = "PUT /api/v1/documents/paper/sections/intro HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 30\r\n\r\n{\"text\":\"x\","
+		begun, before := time.Now(), w.state()
+
+		slow := say(half, w.secrets[alpha])
+		resp, err := http.ReadResponse(bufio.NewReader(slow), nil)
+		w.must(err)
+		body, err := io.ReadAll(resp.Body)
+		w.must(err)
+		if waited := time.Since(begun); resp.StatusCode != 400 || !strings.Contains(string(body), "BAD_REQUEST") || waited != readTimeout {
+			t.Errorf("half a body is answered after %v with %s %s", waited, resp.Status, body)
+		}
+		w.must(slow.Close())
+
+		w.must(say(half, w.secrets[alpha]).Close())
+
+		deaf := say("GET /api/v1/documents/paper HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", w.secrets[alpha])
+		time.Sleep(writeTimeout + time.Second)
+		synctest.Wait()
+		if _, err := io.ReadAll(deaf); err != nil {
+			t.Errorf("the line to who does not read ended with %v", err)
+		}
+		w.must(deaf.Close())
+		if w.state() != before {
+			t.Error("something changed")
+		}
+		if log := w.log.String(); strings.Contains(log, "level=ERROR") {
+			t.Errorf("clients' faults are logged as errors:\n%s", log)
+		}
+	})
 }
 
 func TestMoved(t *testing.T) {

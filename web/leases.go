@@ -115,7 +115,7 @@ type acquireLeaseInput struct {
 }
 
 func (s *Server) acquireLease(ctx context.Context, in *acquireLeaseInput) (*leaseOutput, error) {
-	resource, err := s.leasable(ctx, in.SectionPath)
+	_, resource, err := s.leasable(ctx, in.SectionPath)
 	if err != nil {
 		return nil, err
 	}
@@ -139,15 +139,15 @@ func (s *Server) acquireLease(ctx context.Context, in *acquireLeaseInput) (*leas
 }
 
 // leasable finds the section's resource for a caller who may lease: whoever may write.
-func (s *Server) leasable(ctx context.Context, p SectionPath) (lease.Resource, error) {
+func (s *Server) leasable(ctx context.Context, p SectionPath) (doc.Meta, lease.Resource, error) {
 	meta, sid, err := s.findSection(ctx, p)
 	if err != nil {
-		return "", err
+		return doc.Meta{}, "", err
 	}
 	if !keyOf(ctx).CanWrite(meta) {
-		return "", code.New(code.Forbidden, "viewers hold no leases")
+		return doc.Meta{}, "", code.New(code.Forbidden, "viewers hold no leases")
 	}
-	return doc.SectionResource(meta.ID, sid), nil
+	return meta, doc.SectionResource(meta.ID, sid), nil
 }
 
 // untilStop is a context that also ends when the server is about to.
@@ -180,7 +180,7 @@ type renewLeaseInput struct {
 }
 
 func (s *Server) renewLease(ctx context.Context, in *renewLeaseInput) (*leaseOutput, error) {
-	resource, err := s.leasable(ctx, in.SectionPath)
+	_, resource, err := s.leasable(ctx, in.SectionPath)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ type releaseLeaseOutput struct {
 }
 
 func (s *Server) releaseLease(ctx context.Context, in *releaseLeaseInput) (*releaseLeaseOutput, error) {
-	resource, err := s.leasable(ctx, in.SectionPath)
+	_, resource, err := s.leasable(ctx, in.SectionPath)
 	if err != nil {
 		return nil, err
 	}
@@ -244,11 +244,11 @@ type transferLeaseInput struct {
 }
 
 func (s *Server) transferLease(ctx context.Context, in *transferLeaseInput) (*leaseOutput, error) {
-	resource, err := s.leasable(ctx, in.SectionPath)
+	meta, resource, err := s.leasable(ctx, in.SectionPath)
 	if err != nil {
 		return nil, err
 	}
-	to, err := s.writer(ctx, in.Slug, in.Body.To)
+	to, err := s.writer(ctx, meta, in.Body.To)
 	if err != nil {
 		return nil, err
 	}
@@ -265,12 +265,8 @@ func (s *Server) transferLease(ctx context.Context, in *transferLeaseInput) (*le
 }
 
 // writer finds the agent of that name, which has to have a live key that may write to the document.
-func (s *Server) writer(ctx context.Context, ref, name string) (doc.Agent, error) {
+func (s *Server) writer(ctx context.Context, meta doc.Meta, name string) (doc.Agent, error) {
 	agent, err := doc.ParseAgent(name)
-	if err != nil {
-		return "", err
-	}
-	meta, err := s.find(ctx, ref)
 	if err != nil {
 		return "", err
 	}
@@ -293,7 +289,7 @@ type leaveQueueOutput struct {
 }
 
 func (s *Server) leaveQueue(ctx context.Context, in *SectionPath) (*leaveQueueOutput, error) {
-	resource, err := s.leasable(ctx, *in)
+	_, resource, err := s.leasable(ctx, *in)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cowrite/doc"
+	"cowrite/lease"
 )
 
 const lease1 = "/documents/paper/sections/intro/lease"
@@ -117,6 +118,31 @@ func TestQueue(t *testing.T) {
 			{name: "a viewer", as: vera, method: "DELETE", path: lease1 + "/queue", status: 403, code: "FORBIDDEN"},
 			{name: "now it is free", as: alpha, method: "POST", path: lease1, body: `{"leaseDurationSeconds":60}`, status: 200},
 		})
+	})
+}
+
+func TestBounds(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.document("paper")
+		w.ok(alpha, "POST", lease1, `{"leaseDurationSeconds":300}`)
+		for n := range 9 {
+			name := fmt.Sprintf("waiter-%d", n)
+			w.addKey(name, doc.Key{Agent: doc.Agent(name), Role: doc.Editor, Pattern: "*"})
+			a := w.do(request{as: name, method: "POST", path: lease1, body: `{"leaseDurationSeconds":60,"queue":true}`})
+			switch {
+			case n < 8 && a.status == 409 && a.str("error") == "SECTION_LEASED" && a.body["position"] == float64(n+1):
+			case n == 8 && a.status == 409 && a.str("error") == "QUEUE_FULL" && a.body["limit"] == 8.0 && a.str("holder") == alpha && a.body["waitMs"] == 800.0:
+			default:
+				t.Errorf("waiter %d: %v", n, a)
+			}
+		}
+		for n := range lease.DefaultPerAgent {
+			w.ok(beta, "POST", fmt.Sprintf("/documents/paper/sections/s%d/lease", n), `{"leaseDurationSeconds":300}`)
+		}
+		a := w.do(request{as: beta, method: "POST", path: "/documents/paper/sections/more/lease", body: `{"leaseDurationSeconds":300}`})
+		if a.status != 429 || a.str("error") != "TOO_MANY_LEASES" || a.body["limit"] != 256.0 || a.header.Get("Retry-After") == "" {
+			t.Errorf("one more: %v", a)
+		}
 	})
 }
 

@@ -122,7 +122,6 @@ func isClean(u *url.URL) bool {
 func allowOrigins(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Expose-Headers", "Cowrite-Lease-Lost, ETag, Location, Retry-After, X-Request-Id")
-	h.Add("Vary", "Origin")
 }
 
 func preflight(w http.ResponseWriter) {
@@ -153,7 +152,10 @@ type response struct {
 }
 
 func (w *response) WriteHeader(status int) {
-	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+	if w.status != 0 { // huma tries again where an answer could not be written
+		return
+	}
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		w.status = status
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -185,7 +187,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		_ = b.control.SetReadDeadline(time.Now().Add(readTimeout))
 	}
 	n, err := b.ReadCloser.Read(p)
-	if err != nil {
+	if err == io.EOF { // after any other error the rest of the body is read to be thrown away, in what time is left
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err

@@ -32,6 +32,7 @@ type route struct {
 	body    int64                   // the largest request body, in bytes
 	refuses []code.Code             // beside the common ones
 	open    bool                    // needs no key
+	tagged  bool                    // has an ETag and honours If-None-Match
 	answers map[string]reflect.Type // media types of success, where not JSON alone
 }
 
@@ -112,6 +113,9 @@ func register[I, O any](s *Server, rt route, handler func(context.Context, *I) (
 			content[media] = &huma.MediaType{Schema: s.api.OpenAPI().Components.Schemas.Schema(t, true, "")}
 		}
 		op.Responses[strconv.Itoa(rt.status)] = &huma.Response{Description: http.StatusText(rt.status), Content: content}
+	}
+	if rt.tagged {
+		op.Responses[strconv.Itoa(http.StatusNotModified)] = &huma.Response{Description: http.StatusText(http.StatusNotModified)}
 	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)

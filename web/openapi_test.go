@@ -2,6 +2,7 @@ package web
 
 import (
 	"flag"
+	"net/http/httptest"
 	"os"
 	"testing"
 )
@@ -26,5 +27,10 @@ func TestOpenAPIIsCheckedIn(t *testing.T) {
 	}
 	if string(got) != string(want) {
 		t.Errorf("%s is not what the routes say; go test ./web -run OpenAPI -update writes it anew", file)
+	}
+	rec := httptest.NewRecorder()
+	New(Options{}).ServeHTTP(rec, httptest.NewRequest("GET", "/openapi.json", nil))
+	if rec.Code != 200 || rec.Body.String() != string(want) {
+		t.Errorf("served is %d %.40s", rec.Code, rec.Body)
 	}
 }

@@ -107,6 +107,31 @@ func TestDocuments(t *testing.T) {
 	})
 }
 
+func TestTheListOfDocuments(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		for n := range 5 {
+			w.ok(alpha, "POST", "/documents", fmt.Sprintf(`{"slug":"paper-%d"}`, n))
+		}
+		w.ok(alpha, "POST", "/documents/paper-3/sections/a/lease", `{"leaseDurationSeconds":60}`)
+		w.ok(beta, "POST", "/documents/paper-3/sections/b/lease", `{"leaseDurationSeconds":60}`)
+		var slugs, leases []any
+		for path := "/documents?limit=2"; ; {
+			page := w.ok(vera, "GET", path, "")
+			for _, d := range page.body["documents"].([]any) {
+				slugs = append(slugs, d.(map[string]any)["slug"])
+				leases = append(leases, d.(map[string]any)["leases"])
+			}
+			if page.str("next") == "" {
+				break
+			}
+			path = "/documents?limit=2&after=" + page.str("next")
+		}
+		if got := fmt.Sprint(slugs, leases); got != "[paper-4 paper-3 paper-2 paper-1 paper-0] [0 2 0 0 0]" {
+			t.Errorf("the list is %s", got)
+		}
+	})
+}
+
 func TestSections(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		version := w.document("paper").str("version")

@@ -96,6 +96,7 @@ func (s *Server) sectionRoutes() {
 		id: "get-section", method: http.MethodGet, path: one, tag: tag, status: http.StatusOK,
 		summary: "Read a section",
 		about:   "Its text, the document's version, and who holds its lease, if anybody (advisory).",
+		tagged:  true,
 		refuses: append([]code.Code{code.InvalidSectionID, code.SectionNotFound}, ofDocuments...),
 	}, s.getSection)
 	register(s, route{
