@@ -5,6 +5,7 @@ GO       ?= go
 ADDR     ?= 127.0.0.1:8080
 DATA     ?= ./data
 FUZZTIME ?= 1m
+PKG      ?= ./...
 
 PAGE     := web/ui/dist/index.html
 SOURCES  := $(shell find web/ui/src web/ui/public web/ui/index.html web/ui/*.json web/ui/*.ts web/ui/*.js -type f 2>/dev/null)
@@ -39,13 +40,15 @@ $(PAGE): web/ui/node_modules/.package-lock.json $(SOURCES)
 	npm --prefix $* ci --no-audit --no-fund
 	@touch $@
 
-test: ## Install what the tests need and run every test
+# Go runs every test, those in Node and in Chromium too. -count=1: what those tests start is no part of what
+# Go knows them to depend on, so a remembered result would be worth nothing.
+test: ## Install what the tests need and run every test, with the race detector
 	.ci/packages
 	$(MAKE) build web sync/e2e/node_modules/.package-lock.json
-	.ci/test
+	$(GO) test -race -count=1 -timeout 30m ./...
 
-race: ## Run the Go tests with the race detector
-	$(GO) test -race ./...
+race: ## Run the tests with the race detector, with what is installed and built (PKG=./...)
+	$(GO) test -race $(PKG)
 
 fuzz: ## Run each fuzz target for FUZZTIME (1m)
 	FUZZTIME=$(FUZZTIME) .ci/fuzz
@@ -53,5 +56,5 @@ fuzz: ## Run each fuzz target for FUZZTIME (1m)
 lint: ## Check format, vet, static analysis, types, the WebAssembly build and go.mod
 	.ci/lint
 
-bench: ## Run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: ## Run the benchmarks (PKG=./...)
+	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
