@@ -86,7 +86,8 @@ func (d *doing) breakLeases(c Break) (Answer, *Refusal) {
 }
 
 // transfer hands a lease on. The graph is searched as it would be afterwards: who waits for the lease then
-// waits for the new holder.
+// waits for the new holder. Both agents' places at the resource go: the one has what it waited for, and the
+// other waited to write as a reader, which it is no more.
 func (d *doing) transfer(c Transfer) (Answer, *Refusal) {
 	r, p, to := d.resource(c.Resource), d.party(c.Agent), d.party(c.To)
 	i, refusal := d.holding(r, p)
@@ -96,25 +97,28 @@ func (d *doing) transfer(c Transfer) (Answer, *Refusal) {
 	if r.holderIndex(to) >= 0 {
 		return d.refuse(r, p, Held, 0)
 	}
-	at := r.placeIndex(to)
-	if at < 0 && len(to.holds)+len(to.waits) >= d.perAgent {
+	if r.placeIndex(to) < 0 && len(to.holds)+len(to.waits) >= d.perAgent {
 		return d.refuse(r, p, TooMany, 0)
 	}
 	was, queue := r.holders[i], slices.Clone(r.queue)
-	d.unhold(r, p)
 	h := was
 	h.by, h.Holder = to, to.Agent
 	r.holders[i] = h
+	d.unhold(r, p)
 	to.holds = append(to.holds, r)
-	if at >= 0 {
-		d.removePlace(r, at)
+	var gone []place
+	for _, q := range []*party{to, p} {
+		if at := r.placeIndex(q); at >= 0 {
+			gone = append(gone, r.queue[at])
+			d.removePlace(r, at)
+		}
 	}
 	if cycle := d.cycle(to); cycle != nil {
+		r.holders[i], r.queue = was, queue
 		d.unhold(r, to)
-		r.holders[i] = was
 		p.holds = append(p.holds, r)
-		if at >= 0 {
-			d.insertPlace(r, at, queue[at])
+		for _, w := range gone {
+			w.by.waits = append(w.by.waits, r)
 		}
 		d.note(r, Event{Kind: Deadlocked, Actor: c.Agent, Cycle: cycle})
 		_, refusal := d.refuse(r, p, Deadlock, 0)
@@ -126,6 +130,11 @@ func (d *doing) transfer(c Transfer) (Answer, *Refusal) {
 	r.holders[i] = h
 	to.Grants++
 	d.moved(r, to)
+	for _, w := range gone {
+		if w.by == p {
+			d.note(r, Event{Kind: Unqueued, Actor: c.Agent, Waiter: w.Waiter, Reason: "it handed its lease on"})
+		}
+	}
 	d.note(r, Event{Kind: Handed, Actor: c.Agent, Lease: h.Lease, Previous: was.Lease})
 	d.promote(r)
 	return h.answer(), nil

@@ -256,8 +256,8 @@ func invariants(s State, now time.Time) error {
 				return fmt.Errorf("reservation of %s for %s at %v, place %d", rec.Resource, w.Agent, now, i+1)
 			}
 			prefix = !w.Reserved.IsZero()
-			if !prefix && passes(&rec, w.Agent, w.Mode, rec.Queue[:i]) == nil {
-				return fmt.Errorf("%s could have %s and is not offered it", w.Agent, rec.Resource)
+			if could := passes(&rec, w.Agent, w.Mode, rec.Queue[:i]) == nil; could != prefix {
+				return fmt.Errorf("%s could have %s: %v; it is offered it: %v", w.Agent, rec.Resource, could, prefix)
 			}
 			if !w.Until.IsZero() && w.Reserved.IsZero() && !w.Until.After(now) {
 				return fmt.Errorf("lapsed place of %s at %s", w.Agent, rec.Resource)

@@ -365,7 +365,7 @@ func (tw *twin) transfer(c Transfer) (Lease, Why, int) {
 	}
 	was, places := *l, slices.Clone(tw.places)
 	l.Holder = c.To
-	tw.endPlaces(func(w Waiter) bool { return w.Resource == c.Resource && w.Agent == c.To })
+	tw.endPlaces(func(w Waiter) bool { return w.Resource == c.Resource && (w.Agent == c.To || w.Agent == c.Agent) })
 	if tw.onCycle(c.To) {
 		*l, tw.places = was, places
 		return Lease{}, Deadlock, tw.position(c.Resource, c.Agent)
