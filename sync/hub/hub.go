@@ -51,7 +51,7 @@ type Metrics struct {
 	Closed   func(why code.Code) // "" when the peer closed, or the link broke
 	Received func(bytes int)     // one frame
 	Sent     func(bytes int)     // one frame
-	Dropped  func(what string)   // an ephemeral message: "echo", "full"
+	Dropped  func(what string)   // an ephemeral message: "echo", "large", "full"; a frame of another sender is an echo
 }
 
 // Options of a hub. Documents is required.

@@ -351,6 +351,7 @@ func TestEphemeralMessagesAreDroppedFirst(t *testing.T) {
 			writer.sync("d", content("text"))
 			writer.wantSync("d", "ack")
 		}
+		time.Sleep(2 * time.Second) // more than an end takes
 		if n := len(w.hub.Sockets()); n != 2 {
 			t.Errorf("%d sockets are left, want 2", n)
 		}

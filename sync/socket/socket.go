@@ -262,7 +262,7 @@ func (s *socket) read() *code.Error {
 		case isJoin:
 			err = s.join(join)
 		case s.joined() != "":
-			err = s.receive(frame)
+			s.receive(frame)
 		default: // as the reference server does, but not for ever
 			if before, bytes = before+1, bytes+len(b); before > s.limits.JoinFrames {
 				err = code.New(code.BadFrame, "%d frames before join", before)
@@ -316,47 +316,45 @@ func (s *socket) join(j repo.Join) error {
 }
 
 // receive sorts out a frame of a joined peer.
-func (s *socket) receive(frame repo.Frame) error {
+func (s *socket) receive(frame repo.Frame) {
 	if frame.Sender() != s.joined() {
 		// Clients send every ephemeral message that they are given straight back, with its first sender.
 		s.dropped("echo")
-		return nil
+		return
 	}
 	switch f := frame.(type) {
 	case repo.Sync:
-		return s.about(f.Document, f, len(f.Data))
+		s.about(f.Document, f, len(f.Data))
 	case repo.Request:
-		return s.about(f.Document, f, len(f.Data))
+		s.about(f.Document, f, len(f.Data))
 	case repo.Ephemeral:
-		if len(f.Data) > s.limits.EphemeralBytes {
-			s.dropped("large")
-			return nil
+		if id, err := f.Document.ID(); err == nil && s.fits(f) {
+			// If it would begin one conversation too many, nobody could hear it either.
+			_ = s.in.put(f.Document, id, f, len(f.Data))
 		}
-		return s.about(f.Document, f, len(f.Data))
 	}
-	return nil // news of remote heads, leave, and whatever later versions may say
+	// The rest is news of remote heads, leave, and whatever later versions may say.
 }
 
-// about leaves a frame for the workers.
-func (s *socket) about(name repo.DocumentName, frame repo.Frame, data int) error {
-	_, ephemeral := frame.(repo.Ephemeral)
+func (s *socket) fits(m repo.Ephemeral) bool {
+	if len(m.Data) > s.limits.EphemeralBytes {
+		s.dropped("large")
+		return false
+	}
+	return true
+}
+
+// about leaves a message about a document for the workers. One that cannot be here, or is one too many, is
+// unavailable: the socket's other documents are not to suffer for it.
+func (s *socket) about(name repo.DocumentName, frame repo.Frame, data int) {
 	id, err := name.ID()
-	if err != nil {
-		if !ephemeral {
-			s.say(repo.Unavailable{SenderID: s.server, TargetID: s.joined(), Document: name})
+	if err == nil {
+		if err = s.in.put(name, id, frame, data); err == nil {
+			return
 		}
-		return nil
-	}
-	err = s.in.put(name, id, frame, data)
-	if !code.Is(err, code.TooManyDocuments) {
-		return err
-	}
-	// The other documents of the socket are not to suffer for one too many.
-	if !ephemeral {
 		s.complain(code.From(err))
-		s.say(repo.Unavailable{SenderID: s.server, TargetID: s.joined(), Document: name})
 	}
-	return nil
+	s.say(repo.Unavailable{SenderID: s.server, TargetID: s.joined(), Document: name})
 }
 
 // say leaves a frame without data in the outbox.

@@ -242,6 +242,7 @@ func TestRevokedKeyWritesNoMore(t *testing.T) {
 		alice.wantClose(code.KeyRevoked)
 		synctest.Wait()
 		close(hold)
+		synctest.Wait()
 		if got := w.docs.text("d"); len(got) > 0 {
 			t.Errorf("after the key was revoked %q was written", got)
 		}
