@@ -9,10 +9,10 @@ import (
 // checkOps counts the operations and says whether the columns are whole and encoded as the format's own encoder
 // would: the same operations, encoded again, give the same bytes. Without that a saved document that contains the
 // change cannot be loaded. What the operations refer to may still be missing from the document.
-func (c *Change) checkOps(maxOps int) (ops uint64, err error) {
+func (c *Change) checkOps(maxOps int) error {
 	o := &c.ops
 	actions := newRuns(o.action, (*reader).uint)
-	ops, err = actions.each(math.MaxUint32, func(action, _ uint64) string {
+	ops, err := actions.each(math.MaxUint32, func(action, _ uint64) string {
 		if action > actionMark {
 			return "operation of unknown action"
 		}
@@ -20,10 +20,15 @@ func (c *Change) checkOps(maxOps int) (ops uint64, err error) {
 	})
 	switch {
 	case err != nil:
-		return 0, err
+		return err
 	case ops > uint64(maxOps):
-		return 0, tooLarge("change of %d operations, at most %d", ops, maxOps)
+		return tooLarge("change of %d operations, at most %d", ops, maxOps)
+	case c.StartOp == 0:
+		return &ParseError{What: "operations numbered from zero"}
+	case c.StartOp > math.MaxUint32 || c.StartOp+ops-1 > math.MaxUint32:
+		return &ParseError{What: "operation numbered above 32 bits"}
 	}
+	c.NumOps = ops
 	k := columnCheck{ops: ops, used: make([]bool, len(c.actors))}
 	k.used[0] = true
 	k.actors(o.objActor, false)
@@ -38,14 +43,14 @@ func (c *Change) checkOps(maxOps int) (ops uint64, err error) {
 	k.values(o)
 	k.predecessors(o, uint64(maxOps))
 	if k.err != nil {
-		return 0, k.err
+		return k.err
 	}
 	for i, used := range k.used {
 		if !used || i > 1 && c.actors[i-1] >= c.actors[i] || i > 0 && c.actors[i] == c.Actor {
-			return 0, &ParseError{What: "authors unused or out of order"}
+			return &ParseError{What: "authors unused or out of order"}
 		}
 	}
-	return ops, c.checkRows(ops)
+	return c.checkRows()
 }
 
 // columnCheck goes through columns until one fails.
@@ -216,90 +221,27 @@ func (k *columnCheck) predecessors(o *opColumns, most uint64) {
 
 // checkRows goes through the operations one by one: each has what its action needs and nothing that a saved document
 // would not keep, and refers to none that is younger.
-func (c *Change) checkRows(ops uint64) error {
-	o := &c.ops
-	objActors, objCounters := newRuns(o.objActor, (*reader).uint), newRuns(o.objCounter, (*reader).uint)
-	keyActors, keyCounters := newRuns(o.keyActor, (*reader).uint), deltas{runs: newRuns(o.keyCounter, (*reader).int)}
-	names := newRuns(o.keyName, (*reader).text)
-	actions, metas := newRuns(o.action, (*reader).uint), newRuns(o.valueMeta, (*reader).uint)
-	inserts := booleans{in: reader{rest: o.insert}}
-	predCounts := newRuns(o.predCount, (*reader).uint)
-	preds := predecessorReader{newRuns(o.predActor, (*reader).uint), deltas{runs: newRuns(o.predCounter, (*reader).int)}, c.actors}
-	for i := range ops {
-		self := c.StartOp + i
-		_, noObject := objActors.next()
-		object, noCounter := objCounters.next()
-		_, noActor := keyActors.next()
-		element, noElement := keyCounters.next()
-		_, noName := names.next()
-		action, _ := actions.next()
-		meta, _ := metas.next()
-		insert := inserts.next()
-		replaced, _ := predCounts.next()
-
-		inMap, head := !noName, noActor && !noElement && element == 0
+func (c *Change) checkRows() error {
+	rows := newRows(c)
+	for rows.next() {
+		op := &rows.op
+		head := op.element == opID{} && !op.named
 		switch {
-		case noObject != noCounter || !noObject && (object == 0 || object >= self):
-			return &ParseError{What: "operation on no object"}
-		case inMap && !(noActor && noElement) || !inMap && !head && (noActor || noElement):
-			return &ParseError{What: "operation on no property and no element"}
-		case !inMap && (noObject || element < 0 || !head && element == 0 || uint64(element) >= self):
+		case op.object == opID{} && !op.named:
 			return &ParseError{What: "operation on no element"}
-		case insert && (inMap || replaced > 0) || !insert && head:
+		case op.insert && (op.named || len(op.replaced) > 0) || !op.insert && head:
 			return &ParseError{What: "insertion that is none"}
-		case action == actionDelete && (insert || replaced == 0):
+		case op.action == actionDelete && (op.insert || len(op.replaced) == 0):
 			return &ParseError{What: "deletion of nothing"}
-		case action == actionIncrement && meta&15 != valueInt && meta&15 != valueUint:
-			return &ParseError{What: "increment by no number"}
-		case meta != valueNull && (action == actionDelete || isMake(action)):
+		case op.action == actionIncrement && (len(op.replaced) == 0 || op.value != valueInt && op.value != valueUint):
+			return &ParseError{What: "increment of nothing, or by no number"}
+		case op.value != valueNull && (op.action == actionDelete || isMake(op.action)):
 			return &ParseError{What: "value of an operation that has none"}
 		}
-		if what := preds.check(replaced, self); what != "" {
-			return &ParseError{What: what}
-		}
 	}
-	return nil
+	return rows.err()
 }
 
 func isMake(action uint64) bool {
 	return slices.Contains([]uint64{actionMakeMap, actionMakeList, actionMakeText, actionMakeTable}, action)
-}
-
-// deltas reads a column of numbers of which each is stored as its difference from the one before.
-type deltas struct {
-	runs runs[int64]
-	last int64
-}
-
-func (d *deltas) next() (value int64, null bool) {
-	delta, null := d.runs.next()
-	if null {
-		return 0, true
-	}
-	d.last += delta
-	return d.last, false
-}
-
-type predecessorReader struct {
-	numbers  runs[uint64]
-	counters deltas
-	actors   []ActorID
-}
-
-// check reads an operation's predecessors: older than it, and ascending by counter and author.
-func (p *predecessorReader) check(n, self uint64) (what string) {
-	var last opID
-	for i := range n {
-		actor, _ := p.numbers.next()
-		counter, null := p.counters.next()
-		if null || counter <= 0 || uint64(counter) >= self {
-			return "predecessor that is none"
-		}
-		id := opID{p.actors[actor], uint64(counter)}
-		if i > 0 && (id.counter < last.counter || id.counter == last.counter && id.actor <= last.actor) {
-			return "predecessors out of order"
-		}
-		last = id
-	}
-	return ""
 }

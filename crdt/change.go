@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"time"
 )
@@ -197,18 +196,15 @@ func parseChange(body []byte, limits Limits) (Change, error) {
 	if err := c.ops.parse(&r); err != nil {
 		return c, err
 	}
-	ops, err := c.checkOps(limits.Ops)
-	switch {
-	case err != nil:
+	if err := c.checkOps(limits.Ops); err != nil {
 		return c, err
+	}
+	switch {
 	case !slices.IsSortedFunc(c.Deps, CompareHashes) || len(slices.Compact(slices.Clone(c.Deps))) != len(c.Deps):
 		return c, &ParseError{What: "dependencies out of order"}
-	case c.Seq == 0 || c.StartOp == 0:
-		return c, &ParseError{What: "change numbered from zero"}
-	case c.StartOp > math.MaxUint32 || c.StartOp+ops-1 > math.MaxUint32:
-		return c, &ParseError{What: "operation numbered above 32 bits"}
+	case c.Seq == 0:
+		return c, &ParseError{What: "change numbered zero"}
 	}
-	c.NumOps = ops
 	return c, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -105,6 +106,8 @@ type document struct {
 	// with the next write.
 	fork   *automerge.Doc
 	forkAt []crdt.Hash
+
+	references *crdt.References // nil until others' changes are to be checked
 }
 
 // loadSaved takes in a saved document. The first one is the document; a later one is merged into it.
@@ -137,8 +140,52 @@ func (d *document) Apply(ctx context.Context, changes []crdt.Change) (err error)
 		return err
 	}
 	defer catch(&err)
-	d.fork, d.forkAt = nil, nil
-	return d.apply(changes)
+	d.dropFork()
+	if err := d.knowReferences(); err != nil {
+		return err
+	}
+	var refused error
+	for i, c := range changes {
+		if err := d.references.Add(c); err != nil {
+			changes, refused = changes[:i], &BadChangeError{Hash: c.Hash, Cause: err}
+			break
+		}
+	}
+	if err := d.apply(changes); err != nil {
+		d.references = nil // it knows more now than the core
+		return err
+	}
+	return refused
+}
+
+// knowReferences builds what others' changes are held against, with the first of them.
+func (d *document) knowReferences() error {
+	if d.references != nil {
+		return nil
+	}
+	theirs, err := d.doc.Changes()
+	if err != nil {
+		return fmt.Errorf("read changes: %w", err)
+	}
+	references := crdt.NewReferences()
+	for _, c := range theirs {
+		change, err := parseOne(c)
+		if err != nil {
+			return fmt.Errorf("read change: %w", err)
+		}
+		_ = references.Add(*change) // what has been taken in stays; only what comes is checked
+	}
+	d.references = references
+	return nil
+}
+
+// dropFork has the fork's memory let go at once: it is the core's, which Go does not see, and may be as large as
+// the document.
+func (d *document) dropFork() {
+	if d.fork != nil {
+		d.fork, d.forkAt = nil, nil
+		runtime.GC()
+	}
 }
 
 // apply tries all at once and, when that failed, one by one from the first that is missing. The core passes in
@@ -187,8 +234,7 @@ func (d *document) Edit(ctx context.Context, base []crdt.Hash, at time.Time, ops
 	if err := check(doc, ops); err != nil {
 		return nil, err
 	}
-	// What is written to is never kept as the version that it was.
-	d.fork, d.forkAt = nil, nil
+	defer d.dropFork() // what is written to is not the version that it was
 	if doc != d.doc {
 		actor, err := newActor(d.random)
 		if err != nil {
@@ -209,6 +255,11 @@ func (d *document) Edit(ctx context.Context, base []crdt.Hash, at time.Time, ops
 	if doc != d.doc {
 		if err := d.apply([]crdt.Change{*change}); err != nil {
 			return nil, fmt.Errorf("merge: %w", err)
+		}
+	}
+	if d.references != nil {
+		if err := d.references.Add(*change); err != nil {
+			return nil, fmt.Errorf("read change: %w", err)
 		}
 	}
 	return change, nil

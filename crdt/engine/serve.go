@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"cowrite/crdt"
@@ -17,11 +16,12 @@ import (
 // ends. ctx is looked at between requests. It must be the only thing that the process does: the core may abort it
 // at any time, and the memory limit is the process's.
 func ServeWorker(ctx context.Context, in io.Reader, out io.Writer) error {
-	// What the core allocated is let go by finalizers, so that a small Go heap has to be collected often.
-	debug.SetGCPercent(10)
 	s := server{engine: New(Options{}), docs: make(map[uint64]Document)}
 	in = bufio.NewReader(in)
-	for ctx.Err() == nil {
+	for n := 1; ctx.Err() == nil; n++ {
+		if n%collectEvery == 0 {
+			runtime.GC()
+		}
 		var q request
 		if err := readFrame(in, &q); errors.Is(err, io.EOF) {
 			return nil
@@ -37,6 +37,10 @@ func ServeWorker(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	return ctx.Err()
 }
+
+// collectEvery is after how many requests the Go heap is collected. What the core allocated for results is let go by
+// finalizers, and the heap of a worker grows too slowly for them to run in time.
+const collectEvery = 1024
 
 type server struct {
 	engine Engine
