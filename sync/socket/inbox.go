@@ -59,8 +59,8 @@ func newInbox(limits hub.Limits, handle func(*conversation, note)) *inbox {
 }
 
 // put adds a frame about a document, once there is room. TOO_MANY_DOCUMENTS when it would begin one
-// conversation too many.
-func (b *inbox) put(name repo.DocumentName, id crdt.DocumentID, frame repo.Frame, data int) error {
+// conversation too many, crdt.ErrDocumentID when the name is no id.
+func (b *inbox) put(name repo.DocumentName, frame repo.Frame, data int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for !b.closed && (b.frames >= b.limits.InboundFrames || b.bytes >= b.limits.InboundBytes) {
@@ -76,6 +76,10 @@ func (b *inbox) put(name repo.DocumentName, id crdt.DocumentID, frame repo.Frame
 	}
 	c := b.conversations[name]
 	if c == nil {
+		id, err := name.ID()
+		if err != nil {
+			return err
+		}
 		if len(b.conversations) >= b.limits.Documents {
 			return code.New(code.TooManyDocuments, "a socket may have %d documents", b.limits.Documents).With("limit", b.limits.Documents)
 		}

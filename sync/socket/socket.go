@@ -328,30 +328,24 @@ func (s *socket) receive(frame repo.Frame) {
 	case repo.Request:
 		s.about(f.Document, f, len(f.Data))
 	case repo.Ephemeral:
-		if id, err := f.Document.ID(); err == nil && s.fits(f) {
-			// If it would begin one conversation too many, nobody could hear it either.
-			_ = s.in.put(f.Document, id, f, len(f.Data))
+		if len(f.Data) > s.limits.EphemeralBytes {
+			s.dropped("large")
+			return
 		}
+		// What cannot be put in is about a document that is not open on this socket, and so goes nowhere.
+		_ = s.in.put(f.Document, f, len(f.Data))
 	}
 	// The rest is news of remote heads, leave, and whatever later versions may say.
 }
 
-func (s *socket) fits(m repo.Ephemeral) bool {
-	if len(m.Data) > s.limits.EphemeralBytes {
-		s.dropped("large")
-		return false
-	}
-	return true
-}
-
-// about leaves a message about a document for the workers. One that cannot be here, or is one too many, is
-// unavailable: the socket's other documents are not to suffer for it.
+// about leaves a message about a document for the workers. A document that cannot be here, or is one too many, is
+// unavailable: the socket's others are not to suffer for it.
 func (s *socket) about(name repo.DocumentName, frame repo.Frame, data int) {
-	id, err := name.ID()
+	err := s.in.put(name, frame, data)
 	if err == nil {
-		if err = s.in.put(name, id, frame, data); err == nil {
-			return
-		}
+		return
+	}
+	if code.Is(err, code.TooManyDocuments) {
 		s.complain(code.From(err))
 	}
 	s.say(repo.Unavailable{SenderID: s.server, TargetID: s.joined(), Document: name})
