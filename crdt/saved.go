@@ -97,6 +97,12 @@ func (g *Graph) UnmarshalBinary(data []byte) error {
 // From gives the changes from the nth on, counted from 0, in the order in which they were added.
 func (g *Graph) From(n int) []Hash { return slices.Clone(g.hashes[min(n, len(g.hashes)):]) }
 
+// Number gives the place of a change in the order in which they were added, counted from 0.
+func (g *Graph) Number(h Hash) (n int, ok bool) {
+	number, ok := g.number(h)
+	return int(number), ok
+}
+
 // SavedHeads gives the heads that a saved document (one chunk of type 0) names, sorted, after checking that the
 // chunk is whole. What it holds besides is not looked at.
 func SavedHeads(chunk []byte) ([]Hash, error) {

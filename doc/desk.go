@@ -47,7 +47,7 @@ type desk struct {
 	// What is known of the changes without the engine.
 	graph   *crdt.Graph
 	objects *crdt.Objects
-	authors authors
+	origins origins
 	tail    tail
 	upto    int // the number of the last change in the store's saved form; the graph numbers its changes alike
 	whole   whole

@@ -319,7 +319,7 @@ func (l *Library) retitle(ctx context.Context, k Key, id crdt.DocumentID, title 
 				return unavailable("read title", err)
 			}
 			if old, ok := v.(engine.Text); ok {
-				ops = textEdits(pathOf(keyTitle), string(old), title)
+				ops = splices(pathOf(keyTitle), diffText(string(old), title))
 			}
 			c, err := d.edit(l.ctx, s, k.Agent, nil, ops)
 			if err != nil || c == nil {

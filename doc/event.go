@@ -59,6 +59,7 @@ const (
 	SectionLeaseReserved   EventType = "section.lease_reserved"
 	SectionLeaseLapsed     EventType = "section.lease_lapsed"
 	SectionLeaseDeadlock   EventType = "section.lease_deadlock"
+	SectionOverlap         EventType = "section.overlap"
 	SectionFenceStale      EventType = "section.fence_stale"
 	MessagePosted          EventType = "message.posted"
 )

@@ -10,7 +10,19 @@ import (
 type WriteOption func(*writeOptions)
 
 type writeOptions struct {
-	fence lease.Fence // 0: none
+	fence   lease.Fence // 0: none
+	via     string      // the door it came by, as it is logged
+	key     IdempotencyKey
+	request RequestDigest
+}
+
+// Via names the door that a write came by, for the log: "rest" unless said otherwise.
+func Via(door string) WriteOption { return func(o *writeOptions) { o.via = door } }
+
+// Once makes a write and its retries count once: those that the same agent makes with the same key within 24 h. The
+// digest of what was asked tells a retry from another request, which is IDEMPOTENCY_MISMATCH.
+func Once(key IdempotencyKey, request RequestDigest) WriteOption {
+	return func(o *writeOptions) { o.key, o.request = key, request }
 }
 
 // Fenced says with which grant's fence the writer believes to hold the section. A stale one is reported and logged,

@@ -123,8 +123,10 @@ type editedPayload struct {
 	Path      string    `json:"path,omitempty"`
 	Changes   int       `json:"changes"`
 	Hashes    []string  `json:"hashes"`
-	Via       string    `json:"via"` // "sync" for replicas, "rest" for edits through the server
+	Via       string    `json:"via"` // "sync" for replicas, else the door of an edit through the server
 	Merged    bool      `json:"merged,omitempty"`
+
+	Version crdt.Version `json:"version,omitempty"` // right after it
 }
 
 func edited(via string, hashes ...crdt.Hash) editedPayload {
@@ -160,7 +162,7 @@ func (d *desk) stageFold(ctx context.Context, s *step, author Agent, o *fold) er
 	for _, sid := range slices.Sorted(maps.Keys(o.sections)) {
 		for hashes := range slices.Chunk(o.sections[sid], foldChanges) {
 			p := edited(viaSync, hashes...)
-			p.SectionID = sid
+			p.SectionID, p.Version = sid, d.version()
 			if err := d.event(s, SectionEdited, author, p); err != nil {
 				return err
 			}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"cowrite/crdt"
 	"cowrite/crdt/engine"
 	"cowrite/doc/code"
@@ -92,9 +90,9 @@ func (d *desk) loadRow(row ChangeRow) error {
 // remember takes a change into the graph and returns what it touches.
 func (d *desk) remember(c crdt.Change, author Agent) touched {
 	d.graph.Add(c)
-	d.authors.add(author)
 	d.tail.add(c.Hash, c.Raw)
 	t := touchedBy(d.objects.Add(c))
+	d.origins.add(author, t.sectionIDs())
 	for sid := range t.sections {
 		d.stale[sid] = true
 	}
@@ -102,82 +100,6 @@ func (d *desk) remember(c crdt.Change, author Agent) touched {
 		d.reread = true
 	}
 	return t
-}
-
-// index is what Saved.Index holds, in CBOR.
-type index struct {
-	Graph   []byte  `cbor:"1,keyasint"`
-	Objects []byte  `cbor:"2,keyasint"`
-	Agents  []Agent `cbor:"3,keyasint"`
-	By      []byte  `cbor:"4,keyasint"` // for each change, which of the agents is its author: 2 bytes, big endian
-}
-
-func (d *desk) makeIndex() ([]byte, error) {
-	var x index
-	var err error
-	if x.Graph, err = d.graph.AppendBinary(nil); err != nil {
-		return nil, err
-	}
-	if x.Objects, err = d.objects.AppendBinary(nil); err != nil {
-		return nil, err
-	}
-	x.Agents = d.authors.agents
-	for _, a := range d.authors.by {
-		x.By = append(x.By, byte(a>>8), byte(a))
-	}
-	return cbor.Marshal(x)
-}
-
-func (d *desk) readIndex(data []byte) error {
-	var x index
-	if err := cbor.Unmarshal(data, &x); err != nil {
-		return err
-	}
-	if err := d.graph.UnmarshalBinary(x.Graph); err != nil {
-		return err
-	}
-	if err := d.objects.UnmarshalBinary(x.Objects); err != nil {
-		return err
-	}
-	if len(x.By) != 2*d.graph.Len() {
-		return fmt.Errorf("%d bytes of authors for %d changes", len(x.By), d.graph.Len())
-	}
-	for i := 0; i < len(x.By); i += 2 {
-		a := int(x.By[i])<<8 | int(x.By[i+1])
-		if a >= len(x.Agents) {
-			return fmt.Errorf("a change by author %d of %d", a, len(x.Agents))
-		}
-		d.authors.add(x.Agents[a])
-	}
-	return nil
-}
-
-// authors is who wrote each change, by number.
-type authors struct {
-	agents  []Agent
-	numbers map[Agent]uint16
-	by      []uint16
-}
-
-// maxAuthors is how many authors of one document are told apart; the changes of any more are nobody's.
-const maxAuthors = 1 << 16
-
-func (a *authors) add(author Agent) {
-	n, ok := a.numbers[author]
-	if !ok {
-		if len(a.agents) == maxAuthors-1 {
-			author = ""
-		}
-		if n, ok = a.numbers[author]; !ok {
-			if a.numbers == nil {
-				a.numbers = map[Agent]uint16{}
-			}
-			n = uint16(len(a.agents))
-			a.numbers[author] = n
-			a.agents = append(a.agents, author)
-		}
-	}
-	a.by = append(a.by, n)
 }
 
 // engine gives the document in the engine, loading it if need be.

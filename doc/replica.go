@@ -221,7 +221,7 @@ func (d *desk) stageStructure(ctx context.Context, s *step, author Agent, h crdt
 	for _, sid := range t.sectionIDs() {
 		r := t.sections[sid]
 		p := edited(viaSync, h)
-		p.SectionID = sid
+		p.SectionID, p.Version = sid, d.version()
 		switch {
 		case r.made:
 			if err := d.event(s, SectionCreated, author, p); err != nil {

@@ -18,11 +18,22 @@ type Base struct {
 
 // Written is what a write to a section came to.
 type Written struct {
-	Section  Section
-	Version  crdt.Version
-	Merged   bool         // the section now holds what others wrote since the base
-	Advisory *lease.Lease // somebody else's lease on the section, nil without one
-	Stale    *StaleFence  // the write came with a fence that is stale, nil otherwise
+	Section    Section
+	Version    crdt.Version
+	Merged     bool         // the section now holds what others wrote since the base
+	MergedFrom *MergedFrom  // what, and whose; nil when not Merged
+	Advisory   *lease.Lease // somebody else's lease on the section, nil without one
+	Stale      *StaleFence  // the write came with a fence that is stale, nil otherwise
+	Repeated   bool         // a retry: it had been done before, and was not done again
+}
+
+// plan is what a write comes to at the desk.
+type plan struct {
+	what   EventType
+	ops    []engine.Op
+	base   []crdt.Hash // on which the operations are typed; nil: now
+	old    string      // the section's text there
+	wanted string      // and what it would be had nobody else written
 }
 
 // WriteSection replaces a section's text as if typed on base: what others wrote since stays. A section that
@@ -30,38 +41,7 @@ type Written struct {
 // text, unless the section is empty or not there. INVALID_VERSION for a base that this document never had, or
 // that did not have the section; TOO_LARGE.
 func (l *Library) WriteSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, text string, base *Base, opts ...WriteOption) (Written, error) {
-	if err := l.checkText("section", text, l.limits.SectionBytes); err != nil {
-		return Written{}, err
-	}
-	return l.changeSection(ctx, k, id, sid, func(d *desk, s *step) (EventType, []engine.Op, []crdt.Hash, error) {
-		c, err := d.current(l.ctx)
-		if err != nil {
-			return "", nil, nil, err
-		}
-		present, ok := c.sections[sid]
-		if !ok {
-			ops, err := l.addOps(c, sid, "", text)
-			return SectionCreated, ops, nil, err
-		}
-		if base == nil {
-			if present.Text != "" {
-				return "", nil, nil, code.New(code.BaseRequired, `say in "base" which version the text was based on, or "current" to replace the present one`).
-					With("version", d.version()).With("text", present.Text)
-			}
-			base = &Base{Current: true}
-		}
-		heads, old, err := d.textAt(l.ctx, sid, present, *base)
-		if err != nil {
-			return "", nil, nil, err
-		}
-		if present.scalarBody && heads == nil {
-			if present.Text == text {
-				return SectionEdited, nil, nil, nil
-			}
-			return SectionEdited, []engine.Op{engine.PutText{Path: sectionPath(sid, keyBody), Text: text}}, nil, nil
-		}
-		return SectionEdited, textEdits(sectionPath(sid, keyBody), old, text), heads, nil
-	}, text, opts...)
+	return l.EditSection(ctx, k, id, sid, TextEdit{text}, base, opts...)
 }
 
 // textAt gives the heads of a base (nil for the present ones) and the section's text there.
@@ -113,17 +93,13 @@ func (l *Library) AddSection(ctx context.Context, k Key, id crdt.DocumentID, sid
 		}
 		sid = name
 	}
-	return l.changeSection(ctx, k, id, sid, func(d *desk, _ *step) (EventType, []engine.Op, []crdt.Hash, error) {
-		c, err := d.current(l.ctx)
-		if err != nil {
-			return "", nil, nil, err
-		}
+	return l.changeSection(ctx, k, id, sid, func(_ *desk, c *content) (plan, error) {
 		if s, ok := c.sections[sid]; ok {
-			return "", nil, nil, code.New(code.SectionExists, "there is a section %q already", sid).With("removed", s.Removed)
+			return plan{}, code.New(code.SectionExists, "there is a section %q already", sid).With("removed", s.Removed)
 		}
 		ops, err := l.addOps(c, sid, after, text)
-		return SectionCreated, ops, nil, err
-	}, text, opts...)
+		return plan{what: SectionCreated, ops: ops}, err
+	}, opts...)
 }
 
 // addOps makes a section that is not there.
@@ -176,27 +152,22 @@ func (l *Library) RestoreSection(ctx context.Context, k Key, id crdt.DocumentID,
 
 // restructure changes something of a section that is there, other than its text, on the present version.
 func (l *Library) restructure(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, what EventType, ops func(*content) ([]engine.Op, error), opts ...WriteOption) (Written, error) {
-	return l.changeSection(ctx, k, id, sid, func(d *desk, _ *step) (EventType, []engine.Op, []crdt.Hash, error) {
-		c, err := d.current(l.ctx)
-		if err != nil {
-			return "", nil, nil, err
-		}
+	return l.changeSection(ctx, k, id, sid, func(_ *desk, c *content) (plan, error) {
 		if _, ok := c.sections[sid]; !ok {
-			return "", nil, nil, sectionNotFound(sid)
+			return plan{}, sectionNotFound(sid)
 		}
 		o, err := ops(c)
-		return what, o, nil, err
-	}, "", opts...)
+		return plan{what: what, ops: o}, err
+	}, opts...)
 }
 
-// changeSection makes one change to a section: plan says, at the desk, which operations on which base (nil: now)
-// and what event they are. wanted is the text that the caller wrote, to tell whether others' was merged in.
+// changeSection makes one change to a section, as planned at the desk.
 func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID,
-	plan func(*desk, *step) (EventType, []engine.Op, []crdt.Hash, error), wanted string, opts ...WriteOption) (Written, error) {
+	planned func(*desk, *content) (plan, error), opts ...WriteOption) (Written, error) {
 	if _, err := l.meta(ctx, k, id, true); err != nil {
 		return Written{}, err
 	}
-	var o writeOptions
+	o := writeOptions{via: viaREST}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -204,16 +175,14 @@ func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, 
 	if err != nil {
 		return Written{}, err
 	}
-	var w Written
+	w := Written{Stale: stale}
 	err = l.at(ctx, id, func(d *desk) *request {
-		return &request{stage: func(s *step) error {
-			what, ops, base, err := plan(d, s)
-			if err != nil {
+		return &request{stage: func(s *step) (err error) {
+			if w.Repeated, err = d.repeats(l.ctx, s, k.Agent, sid, o); err != nil {
 				return err
 			}
-			var change *crdt.Change
-			if len(ops) > 0 {
-				if change, err = d.edit(l.ctx, s, k.Agent, base, ops); err != nil {
+			if !w.Repeated {
+				if err := d.write(l.ctx, s, k.Agent, sid, planned, o, &w); err != nil {
 					return err
 				}
 			}
@@ -221,22 +190,9 @@ func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, 
 			if err != nil {
 				return err
 			}
-			w = Written{Section: c.sections[sid].Section, Version: d.version(), Advisory: l.heldByOther(k.Agent, id, sid), Stale: stale}
-			w.Merged = what == SectionEdited && w.Section.Text != wanted
-			if change == nil {
-				return nil
-			}
-			p := edited(viaREST, change.Hash)
-			p.SectionID, p.Merged = sid, w.Merged
-			if err := d.event(s, what, k.Agent, p); err != nil {
-				return err
-			}
-			if stale != nil {
-				if err := d.event(s, SectionFenceStale, k.Agent, staleFencePayload{sid, k.Agent, stale.Fence, stale.SupersededBy, change.Hash.String(), viaREST}); err != nil {
-					return err
-				}
-			}
-			return d.stageOverrides(s, k.Agent, []SectionID{sid}, change.Hash, viaREST)
+			w.Section, w.Version = c.sections[sid].Section, d.version()
+			w.Advisory = l.heldByOther(k.Agent, id, sid)
+			return nil
 		}}
 	})
 	if err != nil {
@@ -244,6 +200,52 @@ func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, 
 	}
 	l.act(ctx, k.Agent, id, []SectionID{sid})
 	return w, nil
+}
+
+// write does what is planned and stages its events.
+func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, planned func(*desk, *content) (plan, error), o writeOptions, w *Written) error {
+	c, err := d.current(ctx)
+	if err != nil {
+		return err
+	}
+	p, err := planned(d, c)
+	if err != nil {
+		return err
+	}
+	before := c.sections[sid].Text
+	var change *crdt.Change
+	if len(p.ops) > 0 {
+		if change, err = d.edit(ctx, s, author, p.base, p.ops); err != nil {
+			return err
+		}
+	}
+	if c, err = d.current(ctx); err != nil {
+		return err
+	}
+	if p.what == SectionEdited && c.sections[sid].Text != p.wanted {
+		w.Merged = true
+		w.MergedFrom = d.mergedFrom(p.base, sid, author, p.wanted, c.sections[sid].Text)
+	}
+	if change == nil {
+		return nil
+	}
+	s.remember(author, sid, o, change.Hash)
+	payload := edited(o.via, change.Hash)
+	payload.SectionID, payload.Merged, payload.Version = sid, w.Merged, d.version()
+	if err := d.event(s, p.what, author, payload); err != nil {
+		return err
+	}
+	if w.Merged {
+		if err := d.stageOverlap(s, author, sid, p, before, w.MergedFrom.Agents); err != nil {
+			return err
+		}
+	}
+	if stale := w.Stale; stale != nil {
+		if err := d.event(s, SectionFenceStale, author, staleFencePayload{sid, author, stale.Fence, stale.SupersededBy, change.Hash.String(), o.via}); err != nil {
+			return err
+		}
+	}
+	return d.stageOverrides(s, author, []SectionID{sid}, change.Hash, o.via)
 }
 
 // overriddenPayload is the payload of section.lease_overridden.

@@ -43,6 +43,7 @@ type Append struct {
 	Changes []ChangeRow
 	Events  []NewEvent
 	Logged  []crdt.Hash // changes of earlier appends that Events cover
+	Calls   []EditCall  // to be remembered for their retries
 	Title   *string     // the title to list the document under, nil: as it is
 	Slug    Slug        // a new slug, or a former one of its own, "": as it is; the present one goes on to lead here
 	Deleted bool        // from its last event's instant on a tombstone, which still takes appends; once only
@@ -94,6 +95,10 @@ type Store interface {
 	// document is not there.
 	Saved(ctx context.Context, id crdt.DocumentID, chunk bool) (Saved, error)
 	Compact(ctx context.Context, id crdt.DocumentID, s Saved) error
+
+	// EditCall finds a remembered edit. ErrNotFound, also for one that was forgotten: those older than EditCallsKept are, when
+	// a later one comes, and those not among the agent's latest EditCallsPerAgent.
+	EditCall(ctx context.Context, a Agent, k IdempotencyKey) (EditCall, error)
 
 	// Events gives the events behind since, in order, at most limit. ErrNotFound when the document is not there.
 	Events(ctx context.Context, id crdt.DocumentID, since Seq, limit int) ([]Event, error)

@@ -7,17 +7,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/sergi/go-diff/diffmatchpatch"
-
-	"cowrite/crdt"
-	"cowrite/crdt/engine"
 )
 
 // diffTimeout bounds the search for the smallest difference. Past it the difference is coarser, never wrong.
 const diffTimeout = 200 * time.Millisecond
 
-// textEdits gives the splices that turn one text into another, found word by word, so that a concurrent edit
+// diffText gives the operations that turn one text into another, found word by word, so that a concurrent edit
 // of another word stays whole.
-func textEdits(path crdt.Path, from, to string) []engine.Op {
+func diffText(from, to string) []TextOp {
 	if from == to {
 		return nil
 	}
@@ -25,31 +22,26 @@ func textEdits(path crdt.Path, from, to string) []engine.Op {
 	a, b := words.encode(from), words.encode(to)
 	dmp := diffmatchpatch.New()
 	dmp.DiffTimeout = diffTimeout
-	var ops []engine.Op
-	at := 0
-	edit := engine.Splice{Path: path}
-	flush := func() {
-		if edit.Delete > 0 || edit.Insert != "" {
-			ops = append(ops, edit)
-			at += utf8.RuneCountInString(edit.Insert)
+	var ops []TextOp
+	var op TextOp
+	flush := func(equal int) {
+		if op.Delete > 0 || op.Insert != "" {
+			ops = append(ops, op)
 		}
-		edit = engine.Splice{Path: path}
+		op = TextOp{At: op.At + op.Delete + equal}
 	}
 	for _, d := range dmp.DiffMainRunes(a, b, false) {
 		text := words.decode(d.Text)
 		switch d.Type {
 		case diffmatchpatch.DiffEqual:
-			flush()
-			at += utf8.RuneCountInString(text)
-			continue
+			flush(utf8.RuneCountInString(text))
 		case diffmatchpatch.DiffDelete:
-			edit.Delete += utf8.RuneCountInString(text)
+			op.Delete += utf8.RuneCountInString(text)
 		case diffmatchpatch.DiffInsert:
-			edit.Insert += text
+			op.Insert += text
 		}
-		edit.At = at
 	}
-	flush()
+	flush(0)
 	return ops
 }
 

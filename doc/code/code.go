@@ -27,6 +27,7 @@ const (
 	InvalidVersion   Code = "INVALID_VERSION"
 	InvalidCursor    Code = "INVALID_CURSOR"
 	InvalidMarkdown  Code = "INVALID_MARKDOWN"
+	InvalidRange     Code = "INVALID_RANGE"
 
 	Unauthorized  Code = "UNAUTHORIZED"
 	Forbidden     Code = "FORBIDDEN"
@@ -54,6 +55,8 @@ const (
 	TooManyLeases Code = "TOO_MANY_LEASES"
 	BaseRequired  Code = "BASE_REQUIRED"
 	BadChange     Code = "BAD_CHANGE"
+	TextNotFound  Code = "TEXT_NOT_FOUND"
+	TextAmbiguous Code = "TEXT_AMBIGUOUS"
 
 	IdempotencyMismatch Code = "IDEMPOTENCY_MISMATCH"
 
@@ -99,6 +102,7 @@ var Table = map[Code]Entry{
 	InvalidVersion:   {http.StatusBadRequest, 0, mcpInvalid},
 	InvalidCursor:    {http.StatusBadRequest, 0, mcpInvalid},
 	InvalidMarkdown:  {http.StatusBadRequest, 0, mcpInvalid},
+	InvalidRange:     {http.StatusBadRequest, 0, mcpInvalid},
 
 	Unauthorized:  {http.StatusUnauthorized, 4401, mcpRefused},
 	Forbidden:     {http.StatusForbidden, 4403, mcpRefused},
@@ -126,6 +130,8 @@ var Table = map[Code]Entry{
 	TooManyLeases: {http.StatusTooManyRequests, 0, mcpRefused},
 	BaseRequired:  {http.StatusPreconditionRequired, 0, mcpRefused},
 	BadChange:     {http.StatusUnprocessableEntity, 4422, mcpInvalid},
+	TextNotFound:  {http.StatusConflict, 0, mcpRefused},
+	TextAmbiguous: {http.StatusConflict, 0, mcpRefused},
 
 	IdempotencyMismatch: {http.StatusUnprocessableEntity, 0, mcpInvalid},
 

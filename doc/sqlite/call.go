@@ -54,3 +54,42 @@ func (s *Store) LeaseCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey
 	}
 	return c, nil
 }
+
+// addEditCalls remembers edits, in place of what was remembered of the same agents' keys, and forgets those that are
+// too old or too many.
+func addEditCalls(t tx, calls []doc.EditCall) error {
+	for _, c := range calls {
+		if err := t.exec(`DELETE FROM edit_calls WHERE agent = ? AND key = ?`, c.Agent, c.Key); err != nil {
+			return fmt.Errorf("forget edit: %w", err)
+		}
+		var number int64
+		if err := t.row(`SELECT coalesce(max(number), 0) + 1 FROM edit_calls WHERE agent = ?`, c.Agent).Scan(&number); err != nil {
+			return fmt.Errorf("number edit: %w", err)
+		}
+		err := t.exec(`INSERT INTO edit_calls (agent, number, key, request, section, hash, at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			c.Agent, number, c.Key, c.Request[:], c.Section, c.Hash[:], c.At.UnixMilli())
+		if err != nil {
+			return fmt.Errorf("insert edit: %w", err)
+		}
+		if err := t.exec(`DELETE FROM edit_calls WHERE agent = ? AND number <= ?`, c.Agent, number-doc.EditCallsPerAgent); err != nil {
+			return fmt.Errorf("forget surplus edits: %w", err)
+		}
+		if err := t.exec(`DELETE FROM edit_calls WHERE at < ?`, c.At.Add(-doc.EditCallsKept).UnixMilli()); err != nil {
+			return fmt.Errorf("forget old edits: %w", err)
+		}
+	}
+	return nil
+}
+
+// EditCall finds a remembered edit.
+func (s *Store) EditCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey) (doc.EditCall, error) {
+	c := doc.EditCall{Agent: a, Key: k}
+	err := s.read(ctx, func(v view) error {
+		return notFound(v.row(`SELECT request, section, hash, at FROM edit_calls WHERE agent = ? AND key = ?`, a, k).
+			Scan(fixed(c.Request[:]), &c.Section, fixed(c.Hash[:]), instant{&c.At}))
+	})
+	if err != nil {
+		return doc.EditCall{}, fmt.Errorf("find edit: %w", err)
+	}
+	return c, nil
+}

@@ -115,6 +115,9 @@ func add(t tx, h *head, a doc.Append) ([]doc.Event, error) {
 	if err := markLogged(t, h, a.Logged); err != nil {
 		return nil, err
 	}
+	if err := addEditCalls(t, a.Calls); err != nil {
+		return nil, err
+	}
 	events, err := addEvents(t, h, a.Events)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,17 @@ CREATE TABLE documents (
   last_change INTEGER NOT NULL  -- the number of its last change
 ) STRICT;
 
+CREATE TABLE edit_calls (
+  agent   TEXT    NOT NULL,
+  number  INTEGER NOT NULL, -- counts the agent's edits
+  key     TEXT    NOT NULL,
+  request BLOB    NOT NULL CHECK (length(request) = 32),
+  section TEXT    NOT NULL,
+  hash    BLOB    NOT NULL CHECK (length(hash) = 32),
+  at      INTEGER NOT NULL,
+  PRIMARY KEY (agent, number)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE events (
   document INTEGER NOT NULL REFERENCES documents,
   seq      INTEGER NOT NULL,
@@ -109,6 +120,10 @@ CREATE TABLE slugs (
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX changes_by_hash ON changes (document, hash);
+
+CREATE INDEX edit_calls_by_age ON edit_calls (at);
+
+CREATE UNIQUE INDEX edit_calls_by_key ON edit_calls (agent, key);
 
 CREATE INDEX lease_calls_by_age ON lease_calls (at);
 

@@ -122,6 +122,7 @@ func everyCall(ctx context.Context, s doc.Store, id crdt.DocumentID) map[string]
 	_, errs["FindSlug"] = s.FindSlug(ctx, "plan")
 	_, errs["List"] = s.List(ctx, 0, many)
 	_, errs["Changes"] = s.Changes(ctx, id, 0, many)
+	_, errs["EditCall"] = s.EditCall(ctx, "ada", "key")
 	_, errs["Raw"] = s.Raw(ctx, id, nil)
 	_, errs["Saved"] = s.Saved(ctx, id, true)
 	errs["Compact"] = s.Compact(ctx, id, doc.Saved{Upto: 1})

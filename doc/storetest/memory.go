@@ -28,6 +28,7 @@ type Memory struct {
 	agents    map[lease.Agent]lease.AgentRecord
 	ledger    []doc.LedgerEntry
 	calls     []doc.LeaseCall
+	edits     []doc.EditCall
 	keys      []doc.Key
 	version   int64
 }
@@ -147,6 +148,13 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 	for i := range d.changes {
 		d.changes[i].Logged = d.changes[i].Logged || slices.Contains(a.Logged, d.changes[i].Hash)
 	}
+	for _, c := range a.Calls {
+		s.edits = slices.DeleteFunc(s.edits, func(e doc.EditCall) bool {
+			return e.Agent == c.Agent && e.Key == c.Key || millis(e.At).Before(millis(c.At).Add(-doc.EditCallsKept))
+		})
+		c.At = millis(c.At)
+		s.edits = append(s.edits, c)
+	}
 	var added []doc.Event
 	for _, n := range a.Events {
 		var previous doc.EventHash
@@ -179,6 +187,19 @@ func cloneEvents(events []doc.Event) []doc.Event {
 		out[i].Payload = bytes.Clone(out[i].Payload)
 	}
 	return out
+}
+
+// EditCall finds a remembered edit.
+func (s *Memory) EditCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey) (doc.EditCall, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return doc.EditCall{}, err
+	}
+	defer leave()
+	if i := slices.IndexFunc(s.edits, func(c doc.EditCall) bool { return c.Agent == a && c.Key == k }); i >= 0 {
+		return s.edits[i], nil
+	}
+	return doc.EditCall{}, doc.ErrNotFound
 }
 
 // Raw gives the bytes of changes.

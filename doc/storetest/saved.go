@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"cowrite/crdt"
 	"cowrite/doc"
@@ -12,6 +13,7 @@ var savedPromises = []promise{
 	{"raw gives changes by hash", rawByHash},
 	{"a saved document takes the place of its changes", compacted},
 	{"compaction keeps what is not logged, and never goes back", compactRefuses},
+	{"edits are remembered with their append", editCalls},
 }
 
 // grow makes a document of n logged changes.
@@ -91,4 +93,47 @@ func compactRefuses(t *testing.T, s doc.Store) {
 	wantError(t, s.Compact(t.Context(), newDocument("none").ID, doc.Saved{Upto: 1}), doc.ErrNotFound)
 	_, err := s.Saved(t.Context(), newDocument("none").ID, true)
 	wantError(t, err, doc.ErrNotFound)
+}
+
+func editCalls(t *testing.T, s doc.Store) {
+	m, changes := grow(t, s, 1)
+	call := func(agent doc.Agent, key doc.IdempotencyKey, n byte, at time.Time) doc.EditCall {
+		return doc.EditCall{Agent: agent, Key: key, Request: doc.RequestDigest{n}, Section: "intro", Hash: changes[0].Hash, At: at}
+	}
+	add := func(expect doc.Seq, calls ...doc.EditCall) error {
+		_, err := s.Append(t.Context(), m.ID, doc.Append{Expect: expect, Calls: calls})
+		return err
+	}
+	find := func(want doc.EditCall) {
+		t.Helper()
+		if got := must[doc.EditCall](t)(s.EditCall(t.Context(), want.Agent, want.Key)); got != want {
+			t.Errorf("remembered %+v, want %+v", got, want)
+		}
+	}
+	lost := func(agent doc.Agent, key doc.IdempotencyKey) {
+		t.Helper()
+		_, err := s.EditCall(t.Context(), agent, key)
+		wantError(t, err, doc.ErrNotFound)
+	}
+	first, other := call("ada", "k", 1, day), call("bob", "k", 2, day)
+	if err := add(doc.AnySeq, first, other); err != nil {
+		t.Fatal(err)
+	}
+	find(first)
+	find(other)
+	lost("ada", "another")
+	wantError(t, add(99, call("ada", "refused", 3, day)), doc.ErrConflict)
+	lost("ada", "refused")
+	again := call("ada", "k", 4, day.Add(time.Hour))
+	if err := add(doc.AnySeq, again); err != nil {
+		t.Fatal(err)
+	}
+	find(again)
+	late := call("cyd", "late", 5, day.Add(doc.EditCallsKept+time.Millisecond))
+	if err := add(doc.AnySeq, late); err != nil {
+		t.Fatal(err)
+	}
+	find(late)
+	find(again)
+	lost("bob", "k")
 }
