@@ -22,8 +22,8 @@ type KernelOptions struct {
 // After every Do:
 //  1. A resource has one exclusive holder, or shared holders, or none; an agent holds it at most once.
 //  2. Nothing that has ended is left: each lease, place and reservation ends after the command's instant.
-//  3. A queue has at most MaxWaiters places, one an agent. Reservations are its beginning, and whoever could be
-//     granted the resource has one: so nobody who comes later is ever served before them.
+//  3. A queue has at most MaxWaiters places, one an agent. Reservations are its beginning, and those who could be
+//     granted the resource have one, and only those: so nobody who comes later is ever served before them.
 //  4. The graph of who waits for whom has no cycle.
 //  5. The fence of a grant is above those of all earlier grants.
 type Kernel struct {
