@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"cowrite/doc"
 )
@@ -22,8 +24,14 @@ const (
 func firstKey(ctx context.Context, keys *doc.Keyring, chosen string) (drawn doc.Secret, err error) {
 	k := doc.Key{Agent: firstAgent, Role: doc.Admin, Pattern: "*"}
 	if chosen != "" {
-		if _, err := keys.Import(ctx, k, doc.Secret(chosen)); err != nil {
+		known, err := keys.Import(ctx, k, doc.Secret(chosen))
+		switch {
+		case err != nil:
 			return "", fmt.Errorf("take in COWRITE_ADMIN_KEY: %w", err)
+		case !known.Live(time.Now()):
+			return "", errors.New("COWRITE_ADMIN_KEY was revoked, or has ended: choose another")
+		case known.Role != doc.Admin:
+			return "", fmt.Errorf("COWRITE_ADMIN_KEY is the key of %s, whose role is %s: choose another", known.Agent, known.Role)
 		}
 		return "", nil
 	}

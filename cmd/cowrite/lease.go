@@ -30,12 +30,16 @@ type leaseAcquire struct {
 }
 
 func (c leaseAcquire) Run(ctx context.Context, p *Program) error {
+	n, err := seconds(c.For)
+	if err != nil {
+		return err
+	}
 	server, err := c.client()
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	l, err := server.AcquireLease(ctx, c.Document, c.Section, int(c.For/time.Second), c.Reason)
+	l, err := server.AcquireLease(ctx, c.Document, c.Section, n, c.Reason)
 	if err != nil {
 		return err
 	}
@@ -48,16 +52,28 @@ type leaseRenew struct {
 }
 
 func (c leaseRenew) Run(ctx context.Context, p *Program) error {
+	n, err := seconds(c.For)
+	if err != nil {
+		return err
+	}
 	server, err := c.client()
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	l, err := server.RenewLease(ctx, c.Document, c.Section, int(c.For/time.Second))
+	l, err := server.RenewLease(ctx, c.Document, c.Section, n)
 	if err != nil {
 		return err
 	}
 	return p.printLease(l)
+}
+
+// seconds is the duration in the unit of the lease routes.
+func seconds(d time.Duration) (int, error) {
+	if d%time.Second != 0 {
+		return 0, fmt.Errorf("a lease lasts whole seconds, and %s is none", d)
+	}
+	return int(d / time.Second), nil
 }
 
 func (p *Program) printLease(l client.Lease) error {

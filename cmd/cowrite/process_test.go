@@ -48,12 +48,12 @@ func (l *logged) String() string {
 	return string(l.all)
 }
 
-var addressInLog = regexp.MustCompile(`\baddr=(\S+)`)
+var addressInLog = regexp.MustCompile(`\baddr(?:=|":")([^\s"]+)`)
 
 // launch runs a server on a free port and returns when it has told its address. The caller ends it.
-func launch(data string, env ...string) (*process, error) {
+func launch(data string, env []string, flags ...string) (*process, error) {
 	p := &process{stdout: &logged{}, stderr: &logged{}, exited: make(chan struct{})}
-	p.cmd = exec.Command("cowrite", "serve", "--addr", "127.0.0.1:0", "--data", data)
+	p.cmd = exec.Command("cowrite", append([]string{"serve", "--addr", "127.0.0.1:0", "--data", data}, flags...)...)
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout = p.stdout
 	read, write := io.Pipe()
@@ -104,7 +104,7 @@ func (p *process) end(signal syscall.Signal) (int, error) {
 // start launches a server for the length of a test.
 func start(t *testing.T, data string) *process {
 	t.Helper()
-	p, err := launch(data, "COWRITE_ADMIN_KEY="+adminKey)
+	p, err := launch(data, []string{"COWRITE_ADMIN_KEY=" + adminKey})
 	if err != nil {
 		t.Fatal(err)
 	}

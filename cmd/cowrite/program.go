@@ -61,7 +61,6 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 		kong.Resolvers(kong.ResolverFunc(p.fromEnv)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(p),
-		kong.UsageOnError(),
 	)
 	if err != nil {
 		panic(fmt.Sprintf("the grammar of the command line is wrong: %v", err))
@@ -91,6 +90,9 @@ func (p *Program) fromEnv(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 	return nil, nil
 }
 
+// maxFactBytes is the longest fact of a refusal that is shown.
+const maxFactBytes = 200
+
 // oneLine says what went wrong in one line; a refusal with its code and facts, which tell what to do next.
 func oneLine(err error) string {
 	text := err.Error()
@@ -100,7 +102,11 @@ func oneLine(err error) string {
 		fmt.Fprintf(&b, "%s: %s", refused.Code, refused.Message)
 		for _, name := range slices.Sorted(maps.Keys(refused.Facts)) {
 			switch value := refused.Facts[name].(type) {
-			case string, float64, bool:
+			case string:
+				if len(value) <= maxFactBytes && !strings.Contains(value, "\n") { // not the text of a section
+					fmt.Fprintf(&b, " %s=%s", name, value)
+				}
+			case float64, bool:
 				fmt.Fprintf(&b, " %s=%v", name, value)
 			}
 		}
@@ -133,16 +139,10 @@ func (p *Program) read(name string) ([]byte, error) {
 type versionCommand struct{}
 
 func (versionCommand) Run(p *Program) error {
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		info = &debug.BuildInfo{}
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = cmp.Or(info.Main.Version, version)
 	}
-	revision := ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = " " + s.Value
-		}
-	}
-	_, err := fmt.Fprintf(p.Stdout, "cowrite %s%s\n", cmp.Or(info.Main.Version, "(devel)"), revision)
+	_, err := fmt.Fprintln(p.Stdout, "cowrite", version)
 	return err
 }

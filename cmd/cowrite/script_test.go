@@ -18,7 +18,7 @@ import (
 
 // The scripts in testdata are what a user sees of the command line. Besides the usual commands there are
 //
-//	serve DATA      start a server on a free port and set COWRITE_URL; its output goes to server.out and server.err
+//	serve DATA ...  start a server on a free port and set COWRITE_URL; its output goes to server.out and server.err
 //	shutdown        end it with SIGTERM, which must give exit code 0
 //	crash           end it with SIGKILL
 //	setenv NAME F   set a variable to the content of file F (or stdout), without its line end
@@ -52,10 +52,10 @@ type runningKey struct{}
 func running(ts *testscript.TestScript) **process { return ts.Value(runningKey{}).(**process) }
 
 func serveScript(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: serve DATA")
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: serve DATA [FLAG...]")
 	}
-	p, err := launch(ts.MkAbs(args[0]), "COWRITE_ADMIN_KEY="+ts.Getenv("COWRITE_ADMIN_KEY"))
+	p, err := launch(ts.MkAbs(args[0]), []string{"COWRITE_ADMIN_KEY=" + ts.Getenv("COWRITE_ADMIN_KEY")}, args[1:]...)
 	ts.Check(err)
 	*running(ts) = p
 	ts.Defer(func() { _, _ = p.end(syscall.SIGKILL) })
