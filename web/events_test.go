@@ -269,6 +269,9 @@ func TestStreamsOfAKeyAreBounded(t *testing.T) {
 			t.Errorf("one more: %v", a)
 		}
 		w.stream(t.Context(), request{as: alpha, path: path}).close()
+		if a := w.do(request{as: alpha, method: "HEAD", path: path}); a.status != 200 || a.header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("HEAD: %v", a)
+		}
 		open[0].close()
 		synctest.Wait()
 		w.stream(t.Context(), request{as: vera, path: path}).close()

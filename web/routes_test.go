@@ -239,6 +239,20 @@ func TestKeysAndShares(t *testing.T) {
 		if shown != 1 {
 			t.Errorf("the share link is listed %d times", shown)
 		}
+		w.server.opts.PublicURL = "https://docs.test/"
+		if link := w.ok(alpha, "POST", "/documents/paper/shares", `{}`).str("url"); !strings.HasPrefix(link, "https://docs.test/d/paper?token=cw_") {
+			t.Errorf("under another origin the link is %s", link)
+		}
+		id := w.ok(vera, "GET", "/documents/paper", "").str("documentId")
+		w.ok(alpha, "DELETE", "/documents/paper", "")
+		if list := w.ok(root, "GET", "/keys", ""); !strings.Contains(string(list.raw), `"share":"`+id+`"`) {
+			t.Errorf("the link to a deleted document is not listed by the document's id: %v", list)
+		}
+		w.play(t, []scenario{
+			{name: "a guest reads what is gone", as: "guest", method: "GET", path: "/documents/" + id, status: 410, code: "DOCUMENT_DELETED"},
+			{name: "revoke a link", as: root, method: "DELETE", path: "/keys/" + share.str("id"), status: 200},
+			{name: "a guest without a link", as: "guest", method: "GET", path: "/documents/" + id, status: 401, code: "KEY_REVOKED"},
+		})
 	})
 }
 
