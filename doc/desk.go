@@ -86,6 +86,9 @@ func (s *step) empty() bool {
 	return len(s.Changes) == 0 && len(s.Events) == 0 && len(s.Logged) == 0 && s.Title == nil && !s.Deleted && s.create == nil
 }
 
+// errUnserved says that a desk ended before it came to a request, of which nothing was done. Why it ended is d.err.
+var errUnserved = errors.New("the desk ended before")
+
 // do has the desk serve a request and waits for its end.
 func (d *desk) do(r *request) error {
 	r.done = make(chan error, 1)
@@ -94,7 +97,7 @@ func (d *desk) do(r *request) error {
 	case <-r.ctx.Done():
 		return r.ctx.Err()
 	case <-d.ended:
-		return d.err
+		return errUnserved
 	}
 	select {
 	case err := <-r.done:
@@ -104,7 +107,7 @@ func (d *desk) do(r *request) error {
 		case err := <-r.done: // it was served last
 			return err
 		default:
-			return d.err
+			return errUnserved
 		}
 	}
 }

@@ -221,16 +221,24 @@ func (l *Library) leave(d *desk) {
 	d.leaving = true
 }
 
-// at runs a request at a document's desk.
+// at runs a request at a document's desk. When the desk ends before it came to it, another one is tried, once.
 func (l *Library) at(ctx context.Context, id crdt.DocumentID, r func(*desk) *request) error {
-	d, err := l.open(ctx, id)
-	if err != nil {
-		return err
+	for tried := false; ; tried = true {
+		d, err := l.open(ctx, id)
+		if err != nil {
+			return err
+		}
+		q := r(d)
+		q.ctx = ctx
+		err = d.do(q)
+		l.release(d)
+		if err == errUnserved && tried {
+			return d.err
+		}
+		if err != errUnserved {
+			return err
+		}
 	}
-	defer l.release(d)
-	q := r(d)
-	q.ctx = ctx
-	return d.do(q)
 }
 
 // act says to the keeper that an agent acted in sections: its own leases there are extended, because a

@@ -65,7 +65,7 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 	}})
 	if err != nil {
 		l.release(d)
-		return nil, err
+		return nil, a.because(err)
 	}
 	return a, nil
 }
@@ -107,10 +107,18 @@ func (a *Attachment) Receive(ctx context.Context, message []byte) error {
 		},
 	})
 	if err != nil {
-		return err
+		return a.because(err)
 	}
 	a.lib.act(ctx, a.key.Agent, a.desk.id, acted)
 	return refuse
+}
+
+// because gives the reason of a desk that ended before it came to a request: the peer has to attach anew.
+func (a *Attachment) because(err error) error {
+	if err == errUnserved {
+		return a.desk.err
+	}
+	return err
 }
 
 // Detach ends the conversation. It may be called more than once.
