@@ -172,7 +172,6 @@ func (p *enginePeer) receive(t require, message []byte) {
 // ownPeer is another node.
 type ownPeer struct {
 	*node
-	t       require
 	author  *replica
 	session *Session
 }

@@ -93,12 +93,10 @@ func frontMatterLength(markdown string) int {
 	if !ok || strings.TrimRight(first, "\r \t") != "---" {
 		return 0
 	}
-	at := len(markdown) - len(rest)
 	for rest != "" {
 		line, next, _ := strings.Cut(rest, "\n")
-		at = len(markdown) - len(next)
 		if l := strings.TrimRight(line, "\r \t"); l == "---" || l == "..." {
-			return at
+			return len(markdown) - len(next)
 		}
 		rest = next
 	}

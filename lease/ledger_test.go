@@ -12,7 +12,6 @@ type ledger struct {
 	records map[Resource]*Record
 	trust   map[Agent]TrustHalves
 	ids     map[ID]bool
-	last    time.Time
 }
 
 func newLedger() *ledger {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"cowrite/doc"
 	"cowrite/doc/code"
@@ -74,7 +75,8 @@ func (s *Server) withHolders(e *code.Error, status lease.Status) *code.Error {
 		holders = append(holders, l.Holder)
 	}
 	e = e.With("holders", didsOf(holders))
-	holder, end := doc.Agent(""), s.leases.Now()
+	var holder doc.Agent
+	var end time.Time
 	switch {
 	case len(status.Holders) > 0:
 		l := status.Holders[0]
