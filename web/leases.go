@@ -86,7 +86,7 @@ func (s *Server) leaseRoutes() {
 		summary: "Hand one's own lease to another agent",
 		about:   "In one step, with no instant in between. The new lease has another leaseId and fence and the same end. The agent has to be one that may write here. Leases are advisory.",
 		body:    smallBody,
-		refuses: append([]code.Code{code.InvalidAgent, code.Deadlock, code.TooManyLeases}, ofHolders...),
+		refuses: append([]code.Code{code.InvalidAgent, code.SectionLeased, code.Deadlock, code.TooManyLeases}, ofHolders...),
 	}, s.transferLease)
 	register(s, route{
 		id: "leave-queue", method: http.MethodDelete, path: one + "/queue", tag: tag, status: http.StatusOK,

@@ -35,6 +35,7 @@ type world struct {
 	library *doc.Library
 	keyring *doc.Keyring
 	keeper  *lease.Keeper
+	store   *faultyStore
 	url     string
 	dial    func(context.Context) (net.Conn, error) // a connection to speak HTTP by hand on
 	client  *http.Client
@@ -88,7 +89,8 @@ func newWorld(t *testing.T, dir string) *world {
 	store, err := sqlite.Open(ctx, dir, sqlite.Options{})
 	w.must(err)
 	w.onClose(store.Close)
-	idempotency := doc.NewIdempotency(store, nil)
+	w.store = &faultyStore{Store: store}
+	idempotency := doc.NewIdempotency(w.store, nil)
 	w.keeper, err = lease.Open(ctx, idempotency.LeaseStore(nil), lease.Options{})
 	w.must(err)
 	w.onClose(w.keeper.Close)
