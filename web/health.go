@@ -1,6 +1,10 @@
 package web
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
 
 type health struct {
 	Status string `json:"status"`
@@ -9,7 +13,7 @@ type health struct {
 func (s *Server) healthRoutes() {
 	s.mux.HandleFunc("GET /healthz", s.healthz)
 	s.mux.HandleFunc("GET /readyz", s.readyz)
-	s.mux.Handle("GET /metrics", s.requireAdmin(s.metrics))
+	s.mux.Handle("GET /metrics", s.requireAdmin(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
 }
 
 // healthz says that the process answers.
