@@ -41,6 +41,7 @@ type desk struct {
 	exists  bool
 	wrote   bool // since it was opened
 	peers   map[*Attachment]struct{}
+	feeds   feeds
 	orphans []crdt.Change
 	folds   folds
 
@@ -124,6 +125,9 @@ func (d *desk) run(ctx context.Context) {
 	refusal := code.From(err)
 	for a := range d.peers {
 		a.replica.Gone(d.id, refusal)
+	}
+	for f := range d.feeds.all {
+		f.follower.Gone(d.id, refusal)
 	}
 	d.err = refusal
 	d.lib.forget(d)
@@ -250,6 +254,9 @@ func (d *desk) serve(ctx context.Context, batch []*request) error {
 	if s.changed {
 		d.wrote = true
 		d.tellPeers()
+		if err := d.feed(ctx, s); err != nil {
+			return err
+		}
 		d.lib.weigh(d)
 		if d.compactable(compactFrom) {
 			return d.compact(ctx)

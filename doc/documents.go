@@ -239,10 +239,7 @@ func (l *Library) Read(ctx context.Context, k Key, id crdt.DocumentID) (Snapshot
 			if err != nil {
 				return err
 			}
-			snap.Sections, snap.Removed = c.ordered()
-			snap.Ignored = c.allIgnored()
-			snap.Version = d.version()
-			snap.Meta.Title = c.title
+			snap.fill(c, d.version())
 			return nil
 		}}
 	})
