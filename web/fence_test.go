@@ -103,7 +103,7 @@ func TestCheckingAFence(t *testing.T) {
 		readers := w.granted(alpha, file, `"operation":"read"`)["fence"]
 		check(upgraded, false, true, readers)
 		check(first, false, true, upgraded)
-		check(1e6, false, false, nil)
+		check(999.0, false, false, nil)
 		if other := w.coordinate(alpha, "check", "repo:x/other.go", ""); other.status != 400 {
 			t.Errorf("without a fence: %v", other)
 		}
