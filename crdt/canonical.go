@@ -219,7 +219,7 @@ func (k *columnCheck) predecessors(o *opColumns, most uint64) {
 	}
 }
 
-// checkRows goes through the operations one by one: each has what its action needs and nothing that a saved document
+// checkRows goes through the operations: each has what its action needs and nothing that a saved document
 // would not keep, and refers to none that is younger.
 func (c *Change) checkRows() error {
 	rows := newRows(c)
@@ -238,6 +238,7 @@ func (c *Change) checkRows() error {
 		case op.value != valueNull && (op.action == actionDelete || isMake(op.action)):
 			return &ParseError{What: "value of an operation that has none"}
 		}
+		rows.skipAlike()
 	}
 	return rows.err()
 }

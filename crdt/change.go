@@ -38,8 +38,9 @@ type Limits struct {
 }
 
 // DefaultOps bounds the operations of one change. A few bytes can encode any number of deletions in a row, each of
-// which costs the engine time and memory.
-const DefaultOps = 1 << 21
+// which costs the engine time and memory. It is as many characters as are typed in one go when a large text is
+// brought in.
+const DefaultOps = 5 << 20
 
 // inflationFactor bounds what all deflated chunks of one call may grow to, beside one change of the greatest
 // size: text deflates to a tenth, a bomb to a thousandth.

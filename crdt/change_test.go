@@ -10,6 +10,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/automerge/automerge-go"
@@ -315,4 +316,34 @@ func FuzzParseEntry(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A few bytes that claim millions of operations are read as quickly as others.
+func TestManyOperationsInFewBytes(t *testing.T) {
+	r := newReplica(t, 0)
+	long := strings.Repeat("x", 100_000)
+	if err := r.doc.RootMap().Set("k", automerge.NewText(long)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.doc.Commit("m"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.doc.Path("k").Text().Delete(10, 99_980); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.doc.Commit("m"); err != nil {
+		t.Fatal(err)
+	}
+	deletion := r.changes(t)[1]
+	if deletion.NumOps != 99_980 || len(deletion.Raw) > 200 {
+		t.Fatalf("%d operations in %d bytes", deletion.NumOps, len(deletion.Raw))
+	}
+	rows := newRows(&deletion)
+	steps := 0
+	for ; rows.next(); steps++ {
+		rows.skipAlike()
+	}
+	if rows.err() != nil || steps > 10 || rows.op.self.counter != deletion.StartOp+deletion.NumOps-1 {
+		t.Errorf("%d steps to operation %d, %v", steps, rows.op.self.counter, rows.err())
+	}
 }

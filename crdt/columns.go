@@ -1,5 +1,7 @@
 package crdt
 
+import "math"
+
 // A change's operations are stored by column, each column in runs: the same value many times over takes a few
 // bytes. Everything here steps from run to run and never from item to item, so that what a reader costs
 // depends on the bytes that are there and not on the counts that they claim.
@@ -83,6 +85,22 @@ func (c *runs[T]) next() (value T, null bool) {
 	return value, null || items == 0
 }
 
+// alike is how many items follow that are as the last one taken: the rest of its run. A column that is left out is
+// null for ever.
+func (c *runs[T]) alike() uint64 {
+	switch {
+	case c.left == 0 && c.in.empty():
+		return math.MaxUint64
+	case c.literal:
+		return 0
+	default:
+		return c.left
+	}
+}
+
+// pass steps over items that alike gave.
+func (c *runs[T]) pass(items uint64) { c.left -= min(items, c.left) }
+
 // each walks to the end and gives each run of values to visit, which may refuse it with a reason. It says how
 // many items there are, and fails when they are more than most or all null.
 func (c *runs[T]) each(most uint64, visit func(value T, items uint64) string) (total uint64, err error) {
@@ -138,6 +156,14 @@ func (c *booleans) next() bool {
 	value, items := c.run()
 	c.left -= min(items, 1)
 	return value
+}
+
+// alike is as that of runs.
+func (c *booleans) alike() uint64 {
+	if c.left == 0 && c.in.empty() {
+		return math.MaxUint64
+	}
+	return c.left
 }
 
 // each walks to the end and says how many items there are, and whether one of them is true.

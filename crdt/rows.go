@@ -1,5 +1,7 @@
 package crdt
 
+import "math"
+
 // row is one operation of a change.
 type row struct {
 	self     opID
@@ -87,6 +89,46 @@ func (r *rows) next() bool {
 	return r.predecessors()
 }
 
+// skipAlike steps over the operations behind the present one that differ from it in nothing but by how much their
+// numbers go on, as those of a deletion do, having looked at the last of them. Few bytes can claim millions of them.
+func (r *rows) skipAlike() {
+	if len(r.op.replaced) > 1 {
+		return
+	}
+	items := r.left
+	for _, c := range []*runs[uint64]{&r.objActors, &r.objCounters, &r.keyActors, &r.actions, &r.values, &r.predCounts} {
+		items = min(items, c.alike())
+	}
+	items = min(items, r.names.alike(), r.keyCounters.runs.alike(), r.inserts.alike())
+	if len(r.op.replaced) == 1 {
+		items = min(items, r.predActors.alike(), r.predCounters.runs.alike())
+	}
+	if items == 0 || items > r.left {
+		return
+	}
+	self := r.op.self.counter + items
+	if r.op.element != (opID{}) && !r.keyCounters.skip(items, self) || len(r.op.replaced) == 1 && !r.predCounters.skip(items, self) {
+		r.fail("operation on something younger")
+		return
+	}
+	if r.op.element == (opID{}) && !r.op.named && !r.keyCounters.stand(items) {
+		r.fail("operation on no element")
+		return
+	}
+	if r.op.named {
+		r.keyCounters.runs.pass(items)
+	}
+	for _, c := range []*runs[uint64]{&r.objActors, &r.objCounters, &r.keyActors, &r.actions, &r.values, &r.predCounts} {
+		c.pass(items)
+	}
+	r.names.pass(items)
+	r.inserts.left -= min(items, r.inserts.left)
+	if len(r.op.replaced) == 1 {
+		r.predActors.pass(items)
+	}
+	r.op.self.counter, r.left = self, r.left-items
+}
+
 // predecessors are older than the operation, and ascend by counter and author.
 func (r *rows) predecessors() bool {
 	n, _ := r.predCounts.next()
@@ -135,4 +177,22 @@ func (d *deltas) next() (value int64, null bool) {
 	}
 	d.last += delta
 	return d.last, false
+}
+
+// skip steps over items of a run of equal differences, and says whether the number at its end is one of an operation
+// before self. Those between are then, too.
+func (d *deltas) skip(items, self uint64) bool {
+	step := d.runs.value
+	if step > math.MaxUint32 || step < -math.MaxUint32 || d.last < 0 || d.last > math.MaxUint32 {
+		return false
+	}
+	d.last += step * int64(items)
+	d.runs.pass(items)
+	return d.last > 0 && uint64(d.last) < self
+}
+
+// stand steps over items that do not change the number.
+func (d *deltas) stand(items uint64) bool {
+	d.runs.pass(items)
+	return d.runs.value == 0
 }
