@@ -138,8 +138,8 @@ func around(text string, at, length int) string {
 	return text[start:end]
 }
 
-// applyOps does sorted operations to a text.
-func applyOps(text string, ops []TextOp) string {
+// ApplyOps does operations to a text, sorted as an Update has them.
+func ApplyOps(text string, ops []TextOp) string {
 	var b strings.Builder
 	at := 0 // code points of text that are done with
 	for _, op := range ops {
@@ -211,7 +211,7 @@ func (l *Library) EditSection(ctx context.Context, k Key, id crdt.DocumentID, si
 		if refusal := (*code.Error)(nil); errors.As(err, &refusal) {
 			return plan{}, refusal.With("version", d.version())
 		}
-		p := plan{what: SectionEdited, base: heads, old: old, wanted: applyOps(old, ops)}
+		p := plan{what: SectionEdited, base: heads, old: old, wanted: ApplyOps(old, ops)}
 		if err := l.checkText("section", p.wanted, l.limits.SectionBytes); err != nil {
 			return plan{}, err
 		}

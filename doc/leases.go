@@ -117,7 +117,9 @@ func (s leaseStore) event(sid SectionID, e lease.Event) (NewEvent, error) {
 		p.From, p.FromLease = e.Previous.Holder, e.Previous.ID
 	case lease.Queued:
 		t, p = SectionLeaseQueued, place
-		p.Until = FormatTime(e.Waiter.Until)
+		if !e.Waiter.Until.IsZero() { // zero: a long poll stands behind the place
+			p.Until = FormatTime(e.Waiter.Until)
+		}
 	case lease.Unqueued:
 		t, p = SectionLeaseUnqueued, place
 	case lease.Reserved:

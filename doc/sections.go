@@ -52,17 +52,12 @@ func (d *desk) textAt(ctx context.Context, sid SectionID, present sectionContent
 	invalid := func(why string) error {
 		return code.New(code.InvalidVersion, "%s", why).With("version", d.version()).With("text", present.Text)
 	}
-	heads, err := base.Version.Heads()
-	if err != nil {
-		return nil, "", invalid("the base is no version")
+	heads, err := d.headsOf(base.Version)
+	if err != nil || base.Version == "" {
+		return nil, "", invalid("the base is no version of this document")
 	}
 	if slices.Equal(heads, d.graph.Heads()) {
 		return nil, present.Text, nil
-	}
-	for _, h := range heads {
-		if !d.graph.Has(h) {
-			return nil, "", invalid("the base is no version of this document")
-		}
 	}
 	doc, err := d.engine(ctx)
 	if err != nil {

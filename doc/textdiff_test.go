@@ -16,7 +16,7 @@ func TestDiffTextTurnOneTextIntoTheOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := text.Draw(t, "from"), text.Draw(t, "to")
 		ops := diffText(from, to)
-		if got := applyOps(from, ops); got != to {
+		if got := ApplyOps(from, ops); got != to {
 			t.Fatalf("%q with %+v is %q, want %q", from, ops, got, to)
 		}
 		if from == to && ops != nil {
@@ -39,7 +39,7 @@ func TestDiffTextOfManyDifferentWords(t *testing.T) {
 		from.WriteString(strings.Repeat("a", i%7) + string(rune('0'+i%10)) + string(rune(0x4e00+i%20000)) + " ")
 		to.WriteString(strings.Repeat("b", i%5) + string(rune(0x4e00+i%19997)) + "\n")
 	}
-	if got := applyOps(from.String(), diffText(from.String(), to.String())); got != to.String() {
+	if got := ApplyOps(from.String(), diffText(from.String(), to.String())); got != to.String() {
 		t.Error("a text of 120,000 words did not come out right")
 	}
 }
