@@ -10,7 +10,7 @@ export default defineConfig({
       { extends: true, test: { name: "units", include: ["test/*.test.ts"], environment: "node", testTimeout: 30_000 } },
       {
         extends: true,
-        test: { name: "page", include: ["test/page/*.test.ts"], environment: "node", fileParallelism: false, testTimeout: 180_000, hookTimeout: 120_000 },
+        test: { name: "page", include: ["test/page/*.test.ts"], environment: "node", fileParallelism: false, testTimeout: 180_000, hookTimeout: 120_000, expect: { poll: { timeout: 30_000 } } },
       },
     ],
   },

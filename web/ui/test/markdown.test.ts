@@ -81,7 +81,7 @@ test("an image in the text itself is shown", () => {
 })
 
 test("front matter is shown as it is", () => {
-  expect(html("---\ntitle: x\n---\n# H\n")).toBe('<pre class="plain"><code>title: x</code></pre><h1>H</h1>\n')
+  expect(html("---\ntitle: x\n---\n# H\n")).toBe('<pre class="plain" tabindex="0"><code>title: x</code></pre><h1>H</h1>\n')
 })
 
 test("lists nested 200 deep render", () => {

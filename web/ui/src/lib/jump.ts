@@ -1,19 +1,35 @@
-// Jumps to a section. Sections out of sight are not laid out, and their heights are guesses; as they come into
-// sight on the way the place of the target moves, so the jump is made again until the target stays put.
+// Jumps to a section. Sections out of sight are not laid out, and some may not be drawn yet: their heights are
+// guesses, and the place of the target moves as they come true. So the target is held where it belongs until it
+// stays there by itself, or until the reader scrolls on.
 
-const maxFrames = 30
+import { inTurn } from "./turns"
+
+const stillFrames = 5
+const readerActs = ["wheel", "touchmove", "keydown", "pointerdown"] as const
+
+let holding = new AbortController()
 
 export function jumpToHash(): void {
+  holding.abort()
+  holding = new AbortController()
+  const mine = holding
+  const { signal } = mine
   const target = document.getElementById(decodeURIComponent(window.location.hash.slice(1)))
   if (!target) return
+  for (const act of readerActs) window.addEventListener(act, () => mine.abort(), { signal, passive: true })
+
+  let drawn = false
+  inTurn(() => (drawn = true)) // comes behind all drawing that is waiting now
   let before: number | undefined
-  let frames = 0
-  const settle = () => {
+  let still = 0
+  const hold = () => {
+    if (signal.aborted) return
     target.scrollIntoView()
     const { top } = target.getBoundingClientRect()
-    if (top === before || ++frames === maxFrames) return
+    still = drawn && top === before ? still + 1 : 0
     before = top
-    requestAnimationFrame(settle)
+    if (still < stillFrames) requestAnimationFrame(hold)
+    else mine.abort()
   }
-  settle()
+  hold()
 }

@@ -21,9 +21,12 @@ parser.renderer.rules["image"] = (tokens, index, options, env, renderer) => {
 const purifier = DOMPurify(window)
 
 purifier.addHook("afterSanitizeAttributes", (node) => {
-  if (node.nodeName !== "A") return
-  node.setAttribute("target", "_blank")
-  node.setAttribute("rel", "noopener noreferrer nofollow")
+  if (node.nodeName === "A") {
+    node.setAttribute("target", "_blank")
+    node.setAttribute("rel", "noopener noreferrer nofollow")
+  }
+  // What may be wider than the page scrolls by itself, which has to work without a mouse.
+  if (node.nodeName === "PRE" || node.nodeName === "TABLE") node.setAttribute("tabindex", "0")
 })
 
 const allowed = {
