@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"cowrite/crdt"
@@ -56,9 +57,19 @@ func (s *Store) SaveLeases(ctx context.Context, commits []doc.LeaseCommit) error
 	var told []crdt.DocumentID
 	err := s.write(ctx, func(t tx) error {
 		told = told[:0]
+		if err := saveState(t, commits); err != nil {
+			return err
+		}
 		for _, c := range commits {
-			if err := saveCommit(t, c); err != nil {
-				return err
+			for _, e := range c.Commit.Events {
+				if err := addLedger(t, e); err != nil {
+					return err
+				}
+			}
+			for _, call := range c.Calls {
+				if err := addCall(t, call); err != nil {
+					return err
+				}
 			}
 			if len(c.Events) == 0 || c.Document == (crdt.DocumentID{}) {
 				continue
@@ -86,35 +97,37 @@ func (s *Store) SaveLeases(ctx context.Context, commits []doc.LeaseCommit) error
 	return nil
 }
 
-func saveCommit(t tx, c doc.LeaseCommit) error {
-	if c.Fence > 0 {
-		if err := t.exec(`UPDATE counters SET value = max(value, ?) WHERE name = 'fence'`, uint64(c.Fence)); err != nil {
-			return fmt.Errorf("save fence: %w", err)
+// saveState saves what commits come to: of each resource and agent the last record, and the highest fence.
+func saveState(t tx, commits []doc.LeaseCommit) error {
+	var fence lease.Fence
+	resources, agents := make(map[lease.Resource]bool), make(map[lease.Agent]bool)
+	for _, c := range slices.Backward(commits) {
+		fence = max(fence, c.Fence)
+		if r := c.Record; r.Resource != "" && !resources[r.Resource] {
+			resources[r.Resource] = true
+			if err := saveRecord(t, r); err != nil {
+				return fmt.Errorf("save record: %w", err)
+			}
+		}
+		for _, a := range slices.Backward(c.Agents) {
+			if agents[a.Agent] {
+				continue
+			}
+			agents[a.Agent] = true
+			err := t.exec(`INSERT INTO lease_agents (agent, trust, grants, releases, expiries, refusals) VALUES (?, ?, ?, ?, ?, ?)
+				ON CONFLICT (agent) DO UPDATE SET trust = excluded.trust, grants = excluded.grants,
+					releases = excluded.releases, expiries = excluded.expiries, refusals = excluded.refusals`,
+				a.Agent, a.Trust, a.Grants, a.Releases, a.Expiries, a.Refusals)
+			if err != nil {
+				return fmt.Errorf("save agent: %w", err)
+			}
 		}
 	}
-	if c.Record.Resource != "" {
-		if err := saveRecord(t, c.Record); err != nil {
-			return fmt.Errorf("save record: %w", err)
-		}
+	if fence == 0 {
+		return nil
 	}
-	for _, a := range c.Agents {
-		err := t.exec(`INSERT INTO lease_agents (agent, trust, grants, releases, expiries, refusals) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (agent) DO UPDATE SET trust = excluded.trust, grants = excluded.grants,
-				releases = excluded.releases, expiries = excluded.expiries, refusals = excluded.refusals`,
-			a.Agent, a.Trust, a.Grants, a.Releases, a.Expiries, a.Refusals)
-		if err != nil {
-			return fmt.Errorf("save agent: %w", err)
-		}
-	}
-	for _, e := range c.Commit.Events {
-		if err := addLedger(t, e); err != nil {
-			return err
-		}
-	}
-	for _, call := range c.Calls {
-		if err := addCall(t, call); err != nil {
-			return err
-		}
+	if err := t.exec(`UPDATE counters SET value = max(value, ?) WHERE name = 'fence'`, uint64(fence)); err != nil {
+		return fmt.Errorf("save fence: %w", err)
 	}
 	return nil
 }
