@@ -2,10 +2,12 @@ package doc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"cowrite/crdt"
+	"cowrite/crdt/engine"
 )
 
 // A document is compacted when so many changes came since it last was, and a quarter of all; when nobody has used it for a
@@ -20,6 +22,7 @@ type compaction struct {
 	running bool
 	upto    int
 	retry   int        // not before the document has so many changes
+	never   bool       // the engine cannot save the document: its changes are kept one by one
 	done    chan error // receives once for each that was begun
 }
 
@@ -36,7 +39,7 @@ func (d *desk) compactable(from int) bool {
 	if from > compactIdle && 4*grown < n {
 		return false
 	}
-	return grown >= from && n >= d.compaction.retry && !d.compaction.running
+	return grown >= from && n >= d.compaction.retry && !d.compaction.running && !d.compaction.never
 }
 
 // compact makes the saved form and the index of the document as it is and has them stored in the background. The
@@ -95,6 +98,7 @@ func (d *desk) compacted(err error) {
 	if err != nil {
 		d.lib.log.Error("compact document", "document", d.id, "err", err)
 		d.compaction.retry = d.graph.Len() + compactIdle
+		d.compaction.never = errors.Is(err, engine.ErrUnsavable)
 		return
 	}
 	d.upto = d.compaction.upto

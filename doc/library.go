@@ -54,6 +54,7 @@ type Options struct {
 // Limits, named once. A zero field takes its default.
 type Limits struct {
 	MarkdownBytes int // of a document brought in at once; 4 MiB
+	SavedBytes    int // of a saved document brought in at once; 32 MiB
 	SectionBytes  int // of one section's text written through the server; 1 MiB
 	Sections      int // of a document brought in or grown through the server; 2,000
 	TitleBytes    int // 512
@@ -68,7 +69,7 @@ func (l Limits) withDefaults() Limits {
 		field *int
 		value int
 	}{
-		{&l.MarkdownBytes, 4 << 20}, {&l.SectionBytes, 1 << 20}, {&l.Sections, 2000}, {&l.TitleBytes, 512},
+		{&l.MarkdownBytes, 4 << 20}, {&l.SavedBytes, 32 << 20}, {&l.SectionBytes, 1 << 20}, {&l.Sections, 2000}, {&l.TitleBytes, 512},
 		{&l.MessageBytes, 64 << 10}, {&l.ChangeBytes, 16 << 20}, {&l.EngineBytes, 2 << 30}, {&l.Queue, 256},
 	} {
 		if *f.field == 0 {

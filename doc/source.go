@@ -1,10 +1,12 @@
 package doc
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"cowrite/crdt"
+	"cowrite/crdt/engine"
 )
 
 // whole is a form of the document that a new peer can be given without the engine: a saved chunk that reaches
@@ -84,12 +86,15 @@ func (d *desk) Whole() ([]byte, error) {
 		}
 		d.whole = whole{saved.Chunk, d.upto}
 	}
-	if d.graph.Len()-d.whole.upto > wholeTail {
-		chunk, err := d.save(d.lib.ctx)
-		if err != nil {
+	if d.graph.Len()-d.whole.upto > wholeTail && !d.compaction.never {
+		switch chunk, err := d.save(d.lib.ctx); {
+		case errors.Is(err, engine.ErrUnsavable):
+			d.compaction.never = true
+		case err != nil:
 			return nil, err
+		default:
+			d.whole = whole{chunk, d.graph.Len()}
 		}
-		d.whole = whole{chunk, d.graph.Len()}
 	}
 	raws, err := d.Raw(d.graph.From(d.whole.upto), true)
 	if err != nil {
