@@ -20,10 +20,10 @@ func (s *socket) deal(c *conversation, n note) {
 	}
 	switch f := n.frame.(type) {
 	case repo.Sync:
-		s.out.rest()
+		s.out.Rest()
 		s.sync(c, f.Data, repo.HasContent(f.Data))
 	case repo.Request:
-		s.out.rest()
+		s.out.Rest()
 		s.sync(c, f.Data, false)
 	case repo.Ephemeral:
 		s.hub.Relay(c.id, s, f)
@@ -130,7 +130,7 @@ type replica struct {
 }
 
 func (r replica) Deliver(_ crdt.DocumentID, message []byte) bool {
-	full := r.s.out.put(repo.Sync{SenderID: r.s.server, TargetID: r.s.joined(), Document: r.c.name, Data: message}, len(message))
+	full := r.s.out.Put(repo.Sync{SenderID: r.s.server, TargetID: r.s.joined(), Document: r.c.name, Data: message}, len(message))
 	if full {
 		r.s.End(slowReader())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"cowrite/doc"
 	"cowrite/doc/code"
 	"cowrite/sync/hub"
+	"cowrite/sync/line"
 	"cowrite/sync/repo"
 )
 
@@ -24,12 +24,11 @@ type socket struct {
 	limits hub.Limits
 	key    doc.Key
 	server repo.PeerID
-	ws     *websocket.Conn
-	link   *link
+	line   *line.Line
 	remote string
 	since  time.Time
 
-	out *outbox
+	out *line.Outbox[repo.Frame]
 	in  *inbox
 
 	work     context.Context // of the calls to the library
@@ -43,11 +42,11 @@ type socket struct {
 	late *time.Timer // cuts the connection when the end takes too long
 }
 
-func newSocket(h *hub.Hub, key doc.Key, server repo.PeerID, ws *websocket.Conn, l *link, remote string) *socket {
+func newSocket(h *hub.Hub, key doc.Key, server repo.PeerID, l *line.Line, remote string) *socket {
 	limits := h.Limits()
 	s := &socket{
-		hub: h, limits: limits, key: key, server: server, ws: ws, link: l, remote: remote, since: time.Now(),
-		out:   newOutbox(limits.OutboundMessages, limits.OutboundBytes),
+		hub: h, limits: limits, key: key, server: server, line: l, remote: remote, since: time.Now(),
+		out:   line.NewOutbox[repo.Frame](limits.OutboundMessages, limits.OutboundBytes),
 		ended: make(chan struct{}),
 	}
 	s.in = newInbox(limits, s.deal)
@@ -60,7 +59,7 @@ func (s *socket) refuse(why *code.Error) {
 	s.log(why)
 	s.stopWork()
 	s.End(why)
-	farewell(s.ws, s.link, s.server, "", why, s.limits.WriteTime)
+	farewell(s.line, s.server, "", why, s.limits.WriteTime)
 	s.late.Stop()
 }
 
@@ -70,7 +69,7 @@ func (s *socket) run() {
 	count(s.hub.Metrics().Opened)
 	var alive sync.WaitGroup
 	alive.Go(s.write)
-	alive.Go(s.ping)
+	alive.Go(func() { s.line.Watch(s.work, s.ended, s.limits.PingEvery, s.excused) })
 	join := time.AfterFunc(s.limits.JoinTime, func() {
 		if s.joined() == "" {
 			s.End(code.New(code.JoinTimeout, "no join within %v", s.limits.JoinTime))
@@ -83,7 +82,7 @@ func (s *socket) run() {
 
 	why := s.reason()
 	s.in.close()
-	if why != nil && closeCode(why)/100 == 44 { // thrown out: what waits is refused
+	if why != nil && line.CloseCode(why)/100 == 44 { // thrown out: what waits is refused
 		s.stopWork()
 	}
 	patience := time.AfterFunc(s.limits.DrainTime, s.stopWork)
@@ -132,21 +131,21 @@ func (s *socket) End(why *code.Error) {
 		return
 	}
 	s.over, s.why = true, why
-	s.late = time.AfterFunc(s.limits.CloseTime, s.cut)
-	s.out.close()
+	s.late = time.AfterFunc(s.limits.CloseTime, s.line.Cut)
+	s.out.Close()
 	close(s.ended)
 }
 
 func (s *socket) Info() hub.Info {
 	return hub.Info{
 		Key: s.key.ID, Agent: s.key.Agent, Peer: s.joined(), Remote: s.remote, Since: s.since,
-		Documents: s.in.documents(), Queued: s.out.queuedBytes(),
+		Documents: s.in.documents(), Queued: s.out.QueuedBytes(),
 	}
 }
 
 func (s *socket) Ephemeral(m repo.Ephemeral) {
 	m.TargetID = s.joined()
-	if full := s.out.offer(m, len(m.Data)); full {
+	if full := s.out.Offer(m, len(m.Data)); full {
 		s.dropped("full")
 	}
 }
@@ -174,13 +173,10 @@ func (s *socket) isOver() bool {
 	}
 }
 
-// cut ends a connection whose peer does not take part in closing it.
-func (s *socket) cut() { _ = s.link.Close() }
-
 // write sends what is in the outbox, and says goodbye when the socket has ended.
 func (s *socket) write() {
 	for {
-		frame, ok := s.out.take()
+		frame, ok := s.out.Take()
 		if !ok {
 			break
 		}
@@ -189,7 +185,7 @@ func (s *socket) write() {
 			s.End(code.From(err))
 			break
 		}
-		if err := send(s.ws, s.link, b, s.limits.WriteTime); err != nil {
+		if err := s.line.Send(websocket.MessageBinary, b, s.limits.WriteTime); err != nil {
 			s.End(nil)
 			break
 		}
@@ -198,30 +194,9 @@ func (s *socket) write() {
 		}
 	}
 	if why := s.reason(); why != nil {
-		farewell(s.ws, s.link, s.server, s.joined(), why, s.limits.WriteTime)
+		farewell(s.line, s.server, s.joined(), why, s.limits.WriteTime)
 	}
-	_ = s.ws.CloseNow()
-}
-
-// ping finds out whether the line is alive: it ends a socket that has let a ping go unanswered.
-func (s *socket) ping() {
-	ticker := time.NewTicker(s.limits.PingEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.ended:
-			return
-		case <-ticker.C:
-		}
-		moved, excused := s.link.moved.Load(), s.excused()
-		ctx, cancel := context.WithTimeout(s.work, s.limits.PingEvery)
-		err := s.ws.Ping(ctx)
-		cancel()
-		if err != nil && s.link.moved.Load() == moved && !excused() {
-			s.cut() // and so ends the reader
-			return
-		}
-	}
+	s.line.CloseNow()
 }
 
 // excused begins to watch for the one good reason not to have seen a pong: the reader waits for room in the inbox,
@@ -236,15 +211,13 @@ func (s *socket) excused() func() bool {
 
 // read takes in frames until there are no more, and says why; nil when the peer has gone or the socket had ended.
 func (s *socket) read() *code.Error {
-	// The limit is our own: the library's would close with a code that is not in the table.
-	s.ws.SetReadLimit(-1)
 	before, bytes := 0, 0 // frames and their bytes that came before join
 	for {
 		limit := s.limits.FrameBytes
 		if s.joined() == "" {
 			limit = s.limits.JoinBytes - bytes
 		}
-		b, err := s.readFrame(limit)
+		b, err := s.line.Read(websocket.MessageBinary, limit)
 		if err != nil || s.isOver() {
 			var refusal *code.Error
 			errors.As(err, &refusal)
@@ -272,25 +245,6 @@ func (s *socket) read() *code.Error {
 			return code.From(err)
 		}
 	}
-}
-
-// readFrame reads one binary message: a refusal, or an error that says that the connection has ended.
-func (s *socket) readFrame(limit int) ([]byte, error) {
-	kind, r, err := s.ws.Reader(context.Background())
-	if err != nil {
-		return nil, fmt.Errorf("read frame: %w", err)
-	}
-	if kind != websocket.MessageBinary {
-		return nil, code.New(code.BadFrame, "a frame is a binary message")
-	}
-	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
-	if err != nil {
-		return nil, fmt.Errorf("read frame: %w", err)
-	}
-	if len(b) > limit {
-		return nil, code.New(code.TooLarge, "a frame may have %d bytes", limit).With("limit", limit)
-	}
-	return b, nil
 }
 
 // join greets a peer. A socket is one peer's for its whole life.
@@ -353,7 +307,7 @@ func (s *socket) about(name repo.DocumentName, frame repo.Frame, data int) {
 
 // say leaves a frame without data in the outbox.
 func (s *socket) say(frame repo.Frame) {
-	if full := s.out.put(frame, 0); full {
+	if full := s.out.Put(frame, 0); full {
 		s.End(slowReader())
 	}
 }

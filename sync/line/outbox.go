@@ -1,52 +1,49 @@
-package socket
+package line
 
-import (
-	"sync"
+import "sync"
 
-	"cowrite/sync/repo"
-)
-
-// outbox holds the frames that wait to be written: bounded, and nobody who puts one in ever waits.
-type outbox struct {
+// Outbox holds the frames that wait to be written: bounded, and nobody who puts one in ever waits.
+type Outbox[F any] struct {
 	maxFrames, maxBytes int
 
 	mu     sync.Mutex
 	change *sync.Cond // a frame was put in or taken out, or the box was closed
-	frames []queued
+	frames []queued[F]
 	bytes  int
 	closed bool
 }
 
-type queued struct {
-	frame repo.Frame
+type queued[F any] struct {
+	frame F
 	bytes int
 }
 
 // envelopeBytes is about what a frame is around its data.
 const envelopeBytes = 200
 
-func newOutbox(maxFrames, maxBytes int) *outbox {
-	o := &outbox{maxFrames: maxFrames, maxBytes: maxBytes}
+// NewOutbox makes one for so many frames and bytes.
+func NewOutbox[F any](maxFrames, maxBytes int) *Outbox[F] {
+	o := &Outbox[F]{maxFrames: maxFrames, maxBytes: maxBytes}
 	o.change = sync.NewCond(&o.mu)
 	return o
 }
 
-// put adds a frame with so many bytes of data. full says that there is no room, which there always is for a
+// Put adds a frame with so many bytes of data. full says that there is no room, which there always is for a
 // first frame; a closed box takes frames for nothing.
-func (o *outbox) put(frame repo.Frame, data int) (full bool) {
+func (o *Outbox[F]) Put(frame F, data int) (full bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.add(frame, data, o.maxFrames, o.maxBytes)
 }
 
-// offer adds a frame that may as well be dropped: it is when the box is half full.
-func (o *outbox) offer(frame repo.Frame, data int) (full bool) {
+// Offer adds a frame that may as well be dropped: it is when the box is half full.
+func (o *Outbox[F]) Offer(frame F, data int) (full bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.add(frame, data, o.maxFrames/2, o.maxBytes/2)
 }
 
-func (o *outbox) add(frame repo.Frame, data, maxFrames, maxBytes int) (full bool) {
+func (o *Outbox[F]) add(frame F, data, maxFrames, maxBytes int) (full bool) {
 	if o.closed {
 		return false
 	}
@@ -54,24 +51,24 @@ func (o *outbox) add(frame repo.Frame, data, maxFrames, maxBytes int) (full bool
 	if len(o.frames) > 0 && (len(o.frames) >= maxFrames || o.bytes+n > maxBytes) {
 		return true
 	}
-	o.frames = append(o.frames, queued{frame, n})
+	o.frames = append(o.frames, queued[F]{frame, n})
 	o.bytes += n
 	o.change.Broadcast()
 	return false
 }
 
-// take waits for a frame and removes it; ok is false once the box is closed. What was still in it is lost.
-func (o *outbox) take() (frame repo.Frame, ok bool) {
+// Take waits for a frame and removes it; ok is false once the box is closed. What was still in it is lost.
+func (o *Outbox[F]) Take() (frame F, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.frames) == 0 && !o.closed {
 		o.change.Wait()
 	}
 	if o.closed {
-		return nil, false
+		return frame, false
 	}
 	q := o.frames[0]
-	o.frames[0] = queued{}
+	o.frames[0] = queued[F]{}
 	o.frames = o.frames[1:]
 	if len(o.frames) == 0 {
 		o.frames = nil // an idle socket holds no memory for a past rush
@@ -81,9 +78,9 @@ func (o *outbox) take() (frame repo.Frame, ok bool) {
 	return q.frame, true
 }
 
-// rest waits until the box is less than half full, or closed. Whoever makes frames in answer to the peer's own
+// Rest waits until the box is less than half full, or closed. Whoever makes frames in answer to the peer's own
 // rests first, so that a peer which does not take its answers is not listened to either.
-func (o *outbox) rest() {
+func (o *Outbox[F]) Rest() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for !o.closed && (len(o.frames) > o.maxFrames/2 || o.bytes > o.maxBytes/2) {
@@ -91,7 +88,8 @@ func (o *outbox) rest() {
 	}
 }
 
-func (o *outbox) close() {
+// Close drops what waits, and takes nothing more.
+func (o *Outbox[F]) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
@@ -99,7 +97,8 @@ func (o *outbox) close() {
 	o.change.Broadcast()
 }
 
-func (o *outbox) queuedBytes() int {
+// QueuedBytes is how much waits.
+func (o *Outbox[F]) QueuedBytes() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bytes
