@@ -23,6 +23,9 @@ const adminKey = "cw_administrators-key-of-the-e2e-tests"
 // patience is how long a server may take to start or to stop.
 const patience = 30 * time.Second
 
+// scriptTime is how long one script may take; the longest, a recorded session, takes two minutes on two busy cores.
+const scriptTime = 8 * time.Minute
+
 func TestStockClients(t *testing.T) {
 	if _, err := os.Stat("node_modules/@automerge/automerge-repo"); err != nil {
 		t.Fatalf("the stock clients are not installed (%v): `make test` installs them", err)
@@ -40,9 +43,12 @@ func TestStockClients(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(script, ".test.mjs"), func(t *testing.T) {
 			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), scriptTime)
+			defer cancel()
 			// A stock client that was closed goes on trying to connect after its shutdown: hence the forced exit.
-			node := exec.CommandContext(t.Context(), "node", "--test", "--test-force-exit", "--test-reporter=spec", script)
+			node := exec.CommandContext(ctx, "node", "--test", "--test-force-exit", "--test-reporter=spec", script)
 			node.Env = append(os.Environ(), "COWRITE_URL=http://"+address, "COWRITE_ADMIN_KEY="+adminKey, "COWRITE_BIN="+binary)
+			node.WaitDelay = patience
 			out, err := node.CombinedOutput()
 			t.Logf("%s", out)
 			if err != nil {

@@ -48,7 +48,10 @@ export function connect(t, key, { peerId, at = server } = {}) {
 /** The code with which the server closes a client's present socket. */
 export async function closeCode(repo) {
   await until(() => repo.adapter.socket, "the client to connect");
-  return new Promise((resolve) => repo.adapter.socket.addEventListener("close", (event) => resolve(event.code)));
+  let code;
+  repo.adapter.socket.addEventListener("close", (event) => (code = event.code));
+  await until(() => code !== undefined, "the socket to be closed");
+  return code;
 }
 
 /** A new document's content, by the server's schema, with one section. */

@@ -19,7 +19,8 @@ test("junk on a socket ends that socket with a code, and nobody else notices", a
   let disconnected = 0;
   for (const repo of [a, b]) repo.adapter.on("peer-disconnected", () => disconnected++);
 
-  const join = Buffer.from([0xa2, 0x64, ...Buffer.from("type"), 0x64, ...Buffer.from("join"), 0x68, ...Buffer.from("senderId"), 0x64, ...Buffer.from("junk")]);
+  const text4 = (word) => [0x64, ...Buffer.from(word)]; // CBOR text of four letters
+  const join = Buffer.from([0xa2, ...text4("type"), ...text4("join"), 0x68, ...Buffer.from("senderId"), ...text4("junk")]);
   const junk = {
     "CBOR null": Buffer.from([0xf6]),
     "an integer": Buffer.from([0x01]),
@@ -27,7 +28,7 @@ test("junk on a socket ends that socket with a code, and nobody else notices", a
     "a text frame": "hello",
     "a map that ends early": Buffer.from([0xb9, 0xff, 0xff]),
     "a map of everything there is": Buffer.from([0xbb, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
-    "a join of nobody": Buffer.from([0xa1, 0x64, ...Buffer.from("type"), 0x64, ...Buffer.from("join")]),
+    "a join of nobody": Buffer.from([0xa1, ...text4("type"), ...text4("join")]),
     "a megabyte of noise": Buffer.alloc(1 << 20, 0xff),
   };
   let round = 0;
@@ -87,11 +88,12 @@ test("a revoked key loses its sockets within a second", async (t) => {
   const c = connect(t, carol.key);
   const a = connect(t, alice.key);
   await until(() => c.peers.length && a.peers.length, "both to be greeted");
-  const closed = closeCode(c);
-  await call("DELETE", `/keys/${carol.id}`);
+  const closed = closeCode(c).then((code) => [code, Date.now()]);
+  await call("DELETE", `/keys/${carol.id}`); // also when it was only just made
   const since = Date.now();
-  assert.equal(await closed, 4401);
-  assert.ok(Date.now() - since < 1000, `it took ${Date.now() - since} ms`);
+  const [code, at] = await closed;
+  assert.equal(code, 4401);
+  assert.ok(at - since < 1000, `it took ${at - since} ms`);
   assert.equal(a.adapter.socket.readyState, WebSocket.OPEN);
 });
 
