@@ -31,8 +31,8 @@ type benchCommand struct {
 // each request one row inserted, committed together in the same way. Both are measured in turns.
 type benchLease struct {
 	Clients int           `default:"64" help:"How many ask at once."`
-	For     time.Duration `default:"5s" help:"How long each is measured, in each round."`
-	Rounds  int           `default:"3" help:"How many times the floor and the leases are measured, in turns."`
+	For     time.Duration `default:"1s" help:"How long each is measured, in each round."`
+	Rounds  int           `default:"10" help:"How many times the floor and the leases are measured, in turns."`
 	AtLeast float64       `help:"Fail if the leases come to less than this part of the floor, such as 0.5."`
 }
 
@@ -45,7 +45,7 @@ func (c benchLease) Run(ctx context.Context, p *Program) error {
 		return fmt.Errorf("make a data folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	b, err := startBench(ctx, dir, c.Clients)
+	b, err := startBench(ctx, settings{data: dir, worker: p.Worker}, c.Clients)
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ type benchServer struct {
 // floorPath is the route of the floor. No other server has it.
 const floorPath = "/bench/insert"
 
-func startBench(ctx context.Context, dir string, clients int) (*benchServer, error) {
-	s, err := open(ctx, settings{data: dir}, slog.New(slog.DiscardHandler))
+func startBench(ctx context.Context, chosen settings, clients int) (*benchServer, error) {
+	s, err := open(ctx, chosen, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
