@@ -41,7 +41,7 @@ var rules = []rule{
 		"the engine is a narrow door to the Automerge core; a lease can never stop a merge that knows of none"},
 	{"lease", nil,
 		"the kernel is a pure state machine that also runs in a browser; it knows resources, not documents"},
-	{"lease/...", []string{"lease"},
+	{"lease/...", []string{"lease/..."},
 		"what stands around the kernel runs in a browser as well, and knows no documents"},
 	{"doc/code", nil,
 		"every room and every client of the server must be able to speak the same refusals"},

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"cowrite/crdt"
 	"cowrite/doc"
 	"cowrite/doc/code"
 	"cowrite/lease"
+	"cowrite/lease/wire"
 )
 
 // coordinationPath is where the coordination routes begin, behind Prefix. This door leases any resource, names
@@ -39,42 +39,6 @@ func coordinationHead(e *code.Error) ([]byte, error) {
 		Error   string `json:"error"`
 		Message string `json:"message"`
 	}{false, strings.ToLower(string(e.Code)), e.Message})
-}
-
-// did is an agent's name at this door: did:cowrite:<name>.
-type did string
-
-func didOf(a doc.Agent) did { return did("did:cowrite:" + a) }
-
-func didsOf(agents []doc.Agent) []did {
-	out := make([]did, 0, len(agents))
-	for _, a := range agents {
-		out = append(out, didOf(a))
-	}
-	return out
-}
-
-// resourceLease is a lease at this door.
-type resourceLease struct {
-	LeaseID     lease.ID        `json:"leaseId" doc:"Names the grant. It is no credential: the key decides who the holder is."`
-	Resource    string          `json:"resource"`
-	Holder      did             `json:"holder"`
-	Mode        lease.Mode      `json:"mode" enum:"exclusive,shared"`
-	Operation   lease.Operation `json:"operation" enum:"read,write,delete"`
-	Reason      string          `json:"reason,omitempty"`
-	Fence       lease.Fence     `json:"fence" doc:"Rises with each grant on the server and never falls."`
-	AcquiredAt  string          `json:"acquiredAt" format:"date-time"`
-	ExpiresAt   string          `json:"expiresAt" format:"date-time" doc:"The lease is absent from this instant on."`
-	ExpiresInMs int64           `json:"expiresInMs" doc:"The same as a remaining time, for clients whose clock is wrong."`
-	TTLMs       int64           `json:"ttlMs" doc:"What was asked for when the end was last set."`
-}
-
-func (s *Server) resourceLease(l lease.Lease, name string) resourceLease {
-	return resourceLease{
-		LeaseID: l.ID, Resource: name, Holder: didOf(l.Holder), Mode: l.Mode, Operation: l.Operation, Reason: l.Reason, Fence: l.Fence,
-		AcquiredAt: doc.FormatTime(l.AcquiredAt), ExpiresAt: doc.FormatTime(l.ExpiresAt),
-		ExpiresInMs: s.remaining(l.ExpiresAt).Milliseconds(), TTLMs: l.Duration.Milliseconds(),
-	}
 }
 
 func (s *Server) coordinationRoutes() {
@@ -185,7 +149,7 @@ func theActor(ctx context.Context, name string) error {
 		return err
 	}
 	if own := keyOf(ctx).Agent; agent != own {
-		return code.New(code.ActorMismatch, "this key acts for %s alone", didOf(own)).With("actorDid", didOf(own))
+		return code.New(code.ActorMismatch, "this key acts for %s alone", wire.DIDOf(own)).With("actorDid", wire.DIDOf(own))
 	}
 	return nil
 }
@@ -198,36 +162,19 @@ func (s *Server) asked(ctx context.Context, resource, actor string) (lease.Resou
 	return s.coordinated(ctx, resource, true)
 }
 
-func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
-
 type leaseResourceInput struct {
 	Retriable
-	Body struct {
-		Resource  string          `json:"resource" doc:"Any name of 1 to 512 bytes; section:<slug>/<section id> for a section." example:"lock:deploy/production"`
-		ActorDID  string          `json:"actorDid" doc:"The key's own agent, as did:cowrite:<name> or by its name." example:"did:cowrite:alpha"`
-		TTLMs     int64           `json:"ttlMs,omitempty" minimum:"1000" maximum:"300000" default:"30000"`
-		Operation lease.Operation `json:"operation,omitempty" enum:"read,write,delete" default:"write"`
-		Reason    string          `json:"reason,omitempty" maxLength:"256" doc:"What for; shown to everybody."`
-		WaitMs    int64           `json:"waitMs,omitempty" minimum:"0" maximum:"60000" doc:"Wait in the queue for at most this long."`
-		Queue     *bool           `json:"queue,omitempty" doc:"false takes no place in the queue if refused."`
-	} `nameHint:"ResourceLeaseRequest"`
+	Body wire.ResourceLeaseRequest
 }
 
-type resourceLeaseOutput struct {
-	Body struct {
-		OK    bool          `json:"ok"`
-		Lease resourceLease `json:"lease"`
-	} `nameHint:"ResourceLeaseGrant"`
-}
+type resourceLeaseOutput struct{ Body wire.ResourceLeaseGrant }
 
 func (s *Server) resourceLeaseOutput(ctx context.Context, l lease.Lease) (*resourceLeaseOutput, error) {
 	name, _, err := s.library.Sight(keyOf(ctx)).Name(ctx, l.Resource)
 	if err != nil {
 		return nil, err
 	}
-	out := new(resourceLeaseOutput)
-	out.Body.OK, out.Body.Lease = true, s.resourceLease(l, name)
-	return out, nil
+	return &resourceLeaseOutput{wire.ResourceLeaseGrant{OK: true, Lease: wire.LeaseOf(l, name, s.leases.Now())}}, nil
 }
 
 func (s *Server) leaseResource(ctx context.Context, in *leaseResourceInput) (*resourceLeaseOutput, error) {
@@ -236,12 +183,9 @@ func (s *Server) leaseResource(ctx context.Context, in *leaseResourceInput) (*re
 		return nil, err
 	}
 	answer, err := s.callLease(ctx, in.Retriable, leaseCall{
-		name: "lease-resource", resource: resource, asked: in.Body, wait: milliseconds(in.Body.WaitMs),
+		name: "lease-resource", resource: resource, asked: in.Body, wait: wire.Milliseconds(in.Body.WaitMs),
 		command: func(id lease.ID) lease.Command {
-			return lease.Acquire{
-				Resource: resource, Agent: keyOf(ctx).Agent, Operation: in.Body.Operation, Duration: milliseconds(in.Body.TTLMs),
-				Reason: in.Body.Reason, Queue: in.Body.Queue == nil || *in.Body.Queue, NewID: id,
-			}
+			return in.Body.Command(resource, keyOf(ctx).Agent, id)
 		},
 	})
 	if err != nil {
@@ -252,20 +196,10 @@ func (s *Server) leaseResource(ctx context.Context, in *leaseResourceInput) (*re
 
 type releaseResourceInput struct {
 	Retriable
-	Body struct {
-		Resource string `json:"resource"`
-		ActorDID string `json:"actorDid"`
-		LeaseID  string `json:"leaseId,omitempty" doc:"Refuse with stale_lease if the present lease is another one."`
-	} `nameHint:"ResourceLeaseRelease"`
+	Body wire.ResourceLeaseRelease
 }
 
-type releaseResourceOutput struct {
-	Body struct {
-		OK       bool    `json:"ok"`
-		Released bool    `json:"released"`
-		Trust    float64 `json:"trust" doc:"The holder's, 0 to 100."`
-	} `nameHint:"ResourceLeaseReleased"`
-}
+type releaseResourceOutput struct{ Body wire.ResourceLeaseReleased }
 
 func (s *Server) releaseResource(ctx context.Context, in *releaseResourceInput) (*releaseResourceOutput, error) {
 	resource, err := s.asked(ctx, in.Body.Resource, in.Body.ActorDID)
@@ -281,21 +215,12 @@ func (s *Server) releaseResource(ctx context.Context, in *releaseResourceInput) 
 	if err != nil {
 		return nil, s.coordinationRefusal(ctx, err)
 	}
-	out := new(releaseResourceOutput)
-	out.Body.OK, out.Body.Released, out.Body.Trust = true, true, trust(answer.Trust)
-	return out, nil
+	return &releaseResourceOutput{wire.ResourceLeaseReleased{OK: true, Released: true, Trust: wire.Trust(answer.Trust)}}, nil
 }
-
-// trust is what the wire says of it: in points, not halves.
-func trust(t lease.TrustHalves) float64 { return float64(t) / 2 }
 
 type renewResourceInput struct {
 	Retriable
-	Body struct {
-		Resource string `json:"resource"`
-		ActorDID string `json:"actorDid"`
-		TTLMs    int64  `json:"ttlMs,omitempty" minimum:"1000" maximum:"300000" default:"30000"`
-	} `nameHint:"ResourceLeaseRenewal"`
+	Body wire.ResourceLeaseRenewal
 }
 
 func (s *Server) renewResource(ctx context.Context, in *renewResourceInput) (*resourceLeaseOutput, error) {
@@ -306,7 +231,7 @@ func (s *Server) renewResource(ctx context.Context, in *renewResourceInput) (*re
 	answer, err := s.callLease(ctx, in.Retriable, leaseCall{
 		name: "renew-resource", resource: resource, asked: in.Body,
 		command: func(lease.ID) lease.Command {
-			return lease.Renew{Resource: resource, Agent: keyOf(ctx).Agent, Duration: milliseconds(in.Body.TTLMs)}
+			return lease.Renew{Resource: resource, Agent: keyOf(ctx).Agent, Duration: wire.Milliseconds(in.Body.TTLMs)}
 		},
 	})
 	if err != nil {

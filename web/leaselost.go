@@ -11,6 +11,7 @@ import (
 
 	"cowrite/doc"
 	"cowrite/lease"
+	"cowrite/lease/wire"
 )
 
 // leaseLostHeader tells a former holder, on its next call of any kind, which leases it lost: their ids,
@@ -79,7 +80,7 @@ func (w *lostTeller) tell() {
 		if e.Actor != doc.System {
 			l.By = string(e.Actor)
 			if onCoordination(w.request.URL.Path) {
-				l.By = string(didOf(e.Actor))
+				l.By = string(wire.DIDOf(e.Actor))
 			}
 		}
 		ids, lost = append(ids, string(l.LeaseID)), append(lost, l)

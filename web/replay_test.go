@@ -7,6 +7,7 @@ import (
 
 	"cowrite/doc"
 	"cowrite/lease"
+	"cowrite/lease/wire"
 )
 
 // actionsOfTypes is what a document's log calls the ledger's actions.
@@ -66,10 +67,10 @@ func (w *world) present() map[string][]string {
 		name, _, err := sight.Name(w.t.Context(), s.Resource)
 		w.must(err)
 		for _, l := range s.Holders {
-			lines[name] = append(lines[name], heldLine(string(didOf(l.Holder)), string(l.ID), uint64(l.Fence), string(l.Mode), doc.FormatTime(l.ExpiresAt)))
+			lines[name] = append(lines[name], heldLine(string(wire.DIDOf(l.Holder)), string(l.ID), uint64(l.Fence), string(l.Mode), doc.FormatTime(l.ExpiresAt)))
 		}
 		for _, q := range s.Queue {
-			lines[name] = append(lines[name], waitLine(string(didOf(q.Agent)), string(q.Mode), doc.FormatTime(q.Since), formatOptional(q.Reserved)))
+			lines[name] = append(lines[name], waitLine(string(wire.DIDOf(q.Agent)), string(q.Mode), doc.FormatTime(q.Since), formatOptional(q.Reserved)))
 		}
 	}
 	return lines
