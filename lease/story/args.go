@@ -80,6 +80,23 @@ func (a *args) end() error {
 	return a.err
 }
 
+// herd is what a herd's agents ask for, which they do in turn.
+func (a *args) herd(newID func() lease.ID) Herd {
+	n, r := a.number(), lease.Resource(a.next())
+	if n < 0 || n > maxHerd {
+		a.fail(fmt.Errorf("a herd has at most %d agents, not %d", maxHerd, n))
+		n = 0
+	}
+	first := a.acquire("agent-1", r, "")
+	herd := make(Herd, 0, n)
+	for i := range n {
+		ask := first
+		ask.Agent, ask.NewID = lease.Agent(fmt.Sprintf("agent-%d", i+1)), newID()
+		herd = append(herd, ask)
+	}
+	return herd
+}
+
 func (a *args) command(verb string, newID func() lease.ID) lease.Command {
 	agent := lease.Agent(a.next())
 	if verb == "retire" {
@@ -110,7 +127,7 @@ func (a *args) command(verb string, newID func() lease.ID) lease.Command {
 	return lease.Sweep{}
 }
 
-func (a *args) acquire(agent lease.Agent, r lease.Resource, id lease.ID) lease.Command {
+func (a *args) acquire(agent lease.Agent, r lease.Resource, id lease.ID) lease.Acquire {
 	cmd := lease.Acquire{Resource: r, Agent: agent, Duration: a.duration(), NewID: id}
 	for _, op := range []lease.Operation{lease.Read, lease.Write, lease.Delete} {
 		if a.flag(string(op)) {

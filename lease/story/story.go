@@ -46,61 +46,38 @@ func New(began time.Time) *Story {
 
 // Run runs one command and gives its trace, each line ended. An error is one of spelling.
 func (s *Story) Run(line string) (string, error) {
-	words := strings.Fields(line)
-	if len(words) == 0 {
-		return "", errors.New("an empty command")
+	step, err := Parse(line, s.newID)
+	if err != nil {
+		return "", err
 	}
 	var out strings.Builder
-	args := args{words: words[1:]}
-	switch words[0] {
-	case "after", "crash":
-		d := args.duration()
-		if err := args.end(); err != nil {
-			return "", fmt.Errorf("%s: %w", line, err)
-		}
-		s.now = s.now.Add(d)
-		if words[0] == "crash" {
-			s.crash(&out)
-			return out.String(), nil
-		}
+	switch step := step.(type) {
+	case Pass:
+		s.now = s.now.Add(time.Duration(step))
 		s.do(&out, lease.Sweep{})
-	case "herd":
-		n, r := args.number(), args.next()
-		rest := strings.Join(args.words, " ")
-		if args.err != nil {
-			return "", fmt.Errorf("%s: %w", line, args.err)
+	case Crash:
+		s.now = s.now.Add(time.Duration(step))
+		s.crash(&out)
+	case Herd:
+		for _, ask := range step {
+			var trace strings.Builder
+			s.do(&trace, ask)
+			lines := strings.Split(strings.TrimSpace(trace.String()), "\n")
+			fmt.Fprintf(&out, "%s %s\n", ask.Agent, lines[len(lines)-1])
 		}
-		for i := range n {
-			trace, err := s.Run(fmt.Sprintf("acquire agent-%d %s %s", i+1, r, rest))
-			if err != nil {
-				return "", err
-			}
-			lines := strings.Split(strings.TrimSpace(trace), "\n")
-			fmt.Fprintf(&out, "agent-%d %s\n", i+1, lines[len(lines)-1])
-		}
-	case "status":
-		r := lease.Resource(args.next())
-		if err := args.end(); err != nil {
-			return "", fmt.Errorf("%s: %w", line, err)
-		}
-		s.status(&out, s.kernel.Status(s.now, r))
-	case "agent":
-		a := lease.Agent(args.next())
-		if err := args.end(); err != nil {
-			return "", fmt.Errorf("%s: %w", line, err)
-		}
-		s.agent(&out, a)
-	default:
-		cmd := args.command(words[0], func() lease.ID {
-			s.ids++
-			return lease.ID(fmt.Sprintf("lease-%d", s.ids))
-		})
-		if err := args.end(); err != nil {
-			return "", fmt.Errorf("%s: %w", line, err)
-		}
-		s.do(&out, cmd)
+	case Status:
+		s.status(&out, s.kernel.Status(s.now, lease.Resource(step)))
+	case Standing:
+		s.agent(&out, lease.Agent(step))
+	case Do:
+		s.do(&out, step.Command)
 	}
 	return out.String(), nil
+}
+
+func (s *Story) newID() lease.ID {
+	s.ids++
+	return lease.ID(fmt.Sprintf("lease-%d", s.ids))
 }
 
 // crash starts another kernel from what this one would have saved.

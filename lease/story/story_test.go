@@ -43,24 +43,20 @@ func tell(t *testing.T, file string) string {
 	t.Helper()
 	s := New(began)
 	var out []string
-	for _, paragraph := range strings.Split(strings.TrimSpace(file), "\n\n") {
-		head, _, command := strings.Cut(paragraph+"\n", "----\n")
-		if !command {
-			out = append(out, paragraph+"\n")
+	for _, p := range Paragraphs(file) {
+		if len(p.Lines) == 0 {
+			out = append(out, p.Head)
 			continue
 		}
 		var trace strings.Builder
-		for _, line := range strings.Split(strings.TrimSpace(head), "\n") {
-			if strings.HasPrefix(line, "#") {
-				continue
-			}
+		for _, line := range p.Lines {
 			told, err := s.Run(line)
 			if err != nil {
 				t.Fatal(err)
 			}
 			trace.WriteString(told)
 		}
-		out = append(out, head+"----\n"+trace.String())
+		out = append(out, p.Head+separator+trace.String())
 	}
 	return strings.Join(out, "\n")
 }
@@ -68,7 +64,7 @@ func tell(t *testing.T, file string) string {
 func TestSpelling(t *testing.T) {
 	for _, line := range []string{
 		"", "steal a file", "acquire a file", "acquire a file soon", "acquire a file 30s gently", "after", "after 1s 2s",
-		"herd many file 30s", "transfer a file", "status", "agent a b", "renew a file", "acquire a file 30s place=long",
+		"herd many file 30s", "transfer a file", "status", "agent a b", "herd 1001 file 30s", "renew a file", "acquire a file 30s place=long",
 	} {
 		if trace, err := New(began).Run(line); err == nil {
 			t.Errorf("%q was understood: %s", line, trace)
