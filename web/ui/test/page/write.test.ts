@@ -133,3 +133,39 @@ test("a person adds a section to an empty document", async () => {
   expect(await reader.headings()).toContain("First")
   await reader.close()
 })
+
+test("a section with CRLF keeps it where nothing was typed", async () => {
+  const document = await admin.create("CRLF", "# Draft\r\n\r\nOne.\r\nTwo.\r\n")
+  const draft = sectionId(document, "Draft")
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await reader.live()
+  await reader.section(draft).hover()
+  await page.getByRole("button", { name: "Write in Draft" }).click()
+  const text = page.getByLabel("Text of Draft, in Markdown")
+  await text.fill((await text.inputValue()).replace("Two.", "Two.\nThree."))
+  await text.press("Control+Enter")
+  await page.getByText("Saved.").waitFor()
+  expect((await ann.section(document.slug, draft)).text).toBe("# Draft\r\n\r\nOne.\r\nTwo.\r\nThree.\r\n")
+  await reader.close()
+})
+
+test("a long list loads more, and keeps it when it is read again", async () => {
+  const made: string[] = []
+  for (let i = 0; i < 60; i++) made.push((await ann.create(`Listed ${i}`, "")).slug)
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann)
+  const first = page.locator(`a[href="/d/${made[0]}"]`)
+  await page.locator(`a[href="/d/${made.at(-1)}"]`).waitFor()
+  expect(await first.count()).toBe(0)
+  await page.getByRole("button", { name: "Load more" }).click()
+  await first.waitFor()
+  const before = await page.locator("main li").count()
+  const added = await ann.create("Listed last", "")
+  await page.evaluate(() => globalThis.document.dispatchEvent(new Event("visibilitychange")))
+  await page.locator(`a[href="/d/${added.slug}"]`).waitFor()
+  expect(await page.locator("main li").count()).toBe(before + 1)
+  await reader.close()
+})
