@@ -82,7 +82,7 @@ func (s *Server) documentRoutes() {
 		summary: "Read a document",
 		about:   "With `Accept: text/markdown` the answer is the Markdown, byte for byte what was imported and edited since.",
 		tagged:  true,
-		refuses: append([]code.Code{code.NotAcceptable}, ofDocuments...),
+		refuses: append([]code.Code{code.NotAcceptable, code.InvalidVersion}, ofDocuments...),
 		answers: map[string]reflect.Type{jsonType: reflect.TypeFor[document](), markdownType: reflect.TypeFor[string]()},
 	}, s.getDocument)
 	register(s, route{
@@ -198,6 +198,7 @@ func (s *Server) createDocument(ctx context.Context, in *createDocumentInput) (*
 
 type getDocumentInput struct {
 	DocumentPath
+	Version     string `query:"version" doc:"The content as it was at this version, with what the document is called now."`
 	Accept      string `header:"Accept" hidden:"true"`
 	IfNoneMatch string `header:"If-None-Match" doc:"An ETag: 304 if nothing happened to the document since."`
 }
@@ -224,7 +225,7 @@ func (s *Server) getDocument(ctx context.Context, in *getDocumentInput) (*getDoc
 	if media == "" {
 		return nil, code.New(code.NotAcceptable, "a document can be had as %s or %s", jsonType, markdownType)
 	}
-	snap, err := s.library.Read(ctx, keyOf(ctx), meta.ID)
+	snap, err := s.snapshot(ctx, meta, crdt.Version(in.Version))
 	if err != nil {
 		return nil, err
 	}
@@ -241,6 +242,14 @@ func (s *Server) getDocument(ctx context.Context, in *getDocumentInput) (*getDoc
 		out.Body = documentOf(keyOf(ctx), snap)
 	}
 	return out, nil
+}
+
+// snapshot reads a document as it was at a version; "" is now.
+func (s *Server) snapshot(ctx context.Context, meta doc.Meta, v crdt.Version) (doc.Snapshot, error) {
+	if v == "" {
+		return s.library.Read(ctx, keyOf(ctx), meta.ID)
+	}
+	return s.library.ReadAt(ctx, keyOf(ctx), meta.ID, v)
 }
 
 type changeDocumentInput struct {

@@ -158,7 +158,8 @@ func init() {
 	}
 }
 
-// codesOfPlaces gives what is wrong a more telling code than BAD_REQUEST by where it was found.
+// codesOfPlaces gives what is wrong a more telling code than BAD_REQUEST by where it was found; of one operation, where
+// its id stands before the place.
 var codesOfPlaces = map[string]code.Code{
 	"body.leaseDurationSeconds": code.InvalidDuration,
 	"body.placeSeconds":         code.InvalidDuration,
@@ -178,6 +179,9 @@ var codesOfPlaces = map[string]code.Code{
 	"body.role":                 code.InvalidRole,
 	"body.base":                 code.InvalidVersion,
 	"body.markdown":             code.InvalidMarkdown,
+	"query.from":                code.InvalidVersion,
+
+	"revert-section body.to": code.InvalidVersion,
 }
 
 // foundByHuma says in our codes what huma found wrong with a request. Values are never repeated: they
@@ -206,7 +210,11 @@ func foundByHuma(ctx huma.Context, status int, message string, errs []error) *co
 		}
 		return code.New(code.InvalidJSON, "the body is not JSON: %s", details[0].Message)
 	case http.StatusUnprocessableEntity:
-		return invalid(details)
+		operation := ""
+		if ctx != nil {
+			operation = ctx.Operation().OperationID
+		}
+		return invalid(operation, details)
 	case http.StatusInternalServerError:
 		if message == "cannot read request body" { // its sender went away in the middle
 			return code.New(code.BadRequest, "the body did not arrive whole")
@@ -216,7 +224,7 @@ func foundByHuma(ctx huma.Context, status int, message string, errs []error) *co
 }
 
 // invalid describes what does not fit the schema; the first detail decides the code.
-func invalid(details []*huma.ErrorDetail) *code.Error {
+func invalid(operation string, details []*huma.ErrorDetail) *code.Error {
 	type problem struct {
 		Place   string `json:"place"`
 		Message string `json:"message"`
@@ -235,7 +243,10 @@ func invalid(details []*huma.ErrorDetail) *code.Error {
 	if len(problems) == 0 {
 		return code.New(code.BadRequest, "the request is not valid")
 	}
-	c, ok := codesOfPlaces[problems[0].Place]
+	c, ok := codesOfPlaces[operation+" "+problems[0].Place]
+	if !ok {
+		c, ok = codesOfPlaces[problems[0].Place]
+	}
 	if !ok {
 		c = code.BadRequest
 	}

@@ -33,6 +33,14 @@ type call struct {
 	key     doc.Key // the caller's; zero where the route is open
 }
 
+// door is what the log says of where a write came in.
+func (c *call) door() string {
+	if c.request != nil && c.request.URL.Path == MCPPath {
+		return "mcp"
+	}
+	return "rest"
+}
+
 type callKey struct{}
 
 // callOf gives the call that the context belongs to.

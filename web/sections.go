@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/hex"
 	"net/http"
 	"slices"
 
@@ -63,13 +64,16 @@ type written struct {
 	Version  crdt.Version  `json:"version"`
 	Merged   bool          `json:"merged" doc:"Others had written since the base; their text is in."`
 	Removed  bool          `json:"removed,omitempty"`
+	Repeated bool          `json:"repeated,omitempty" doc:"The edit had been made before, under the same Idempotency-Key, and was not made again."`
+	From     *mergedFrom   `json:"mergedFrom,omitempty" doc:"Where merged: what was merged in, and whose."`
 	Advisory *advisory     `json:"advisory,omitempty" doc:"Somebody else holds the section's lease, or the write's fence is stale. The write counts all the same."`
 }
 
 func (s *Server) written(w doc.Written) written {
 	return written{
 		ID: w.Section.ID, Heading: w.Section.Heading, Level: w.Section.Level, Text: w.Section.Text, Position: w.Section.Position,
-		Version: w.Version, Merged: w.Merged, Removed: w.Section.Removed, Advisory: s.advisory(w),
+		Version: w.Version, Merged: w.Merged, Removed: w.Section.Removed,
+		Repeated: w.Repeated, From: mergedFromOf(w.MergedFrom), Advisory: s.advisory(w),
 	}
 }
 
@@ -89,9 +93,11 @@ func (s *Server) findSection(ctx context.Context, p SectionPath) (doc.Meta, doc.
 	return meta, sid, err
 }
 
+// ofSections are the refusals of every write to a section.
+var ofSections = append([]code.Code{code.InvalidSectionID, code.SectionNotFound, code.IdempotencyMismatch}, ofWrites...)
+
 func (s *Server) sectionRoutes() {
 	const tag, one = "sections", "/documents/{slug}/sections/{sid}"
-	ofSections := append([]code.Code{code.InvalidSectionID, code.SectionNotFound}, ofWrites...)
 	register(s, route{
 		id: "get-section", method: http.MethodGet, path: one, tag: tag, status: http.StatusOK,
 		summary: "Read a section",
@@ -180,6 +186,7 @@ type writtenOutput struct {
 
 type putSectionInput struct {
 	SectionPath
+	Once
 	Body struct {
 		Text  string      `json:"text" doc:"At most 1 MiB."`
 		Base  *string     `json:"base,omitempty" doc:"The version that the text was written on, or \"current\"."`
@@ -187,23 +194,16 @@ type putSectionInput struct {
 	} `nameHint:"SectionWrite"`
 }
 
-// current as a base means the present version, whatever it is.
-const current = "current"
-
 func (s *Server) putSection(ctx context.Context, in *putSectionInput) (*writtenOutput, error) {
 	meta, sid, err := s.findSection(ctx, in.SectionPath)
 	if err != nil {
 		return nil, err
 	}
-	var base *doc.Base
-	switch {
-	case in.Body.Base == nil:
-	case *in.Body.Base == current:
-		base = &doc.Base{Current: true}
-	default:
-		base = &doc.Base{Version: crdt.Version(*in.Body.Base)}
+	options, err := writeOptions(ctx, in.Once, in.Body.Fence, "put-section", meta.ID, sid, in.Body)
+	if err != nil {
+		return nil, err
 	}
-	w, err := s.library.WriteSection(ctx, keyOf(ctx), meta.ID, sid, in.Body.Text, base, doc.Fenced(in.Body.Fence))
+	w, err := s.library.WriteSection(ctx, keyOf(ctx), meta.ID, sid, in.Body.Text, baseOf(in.Body.Base), options...)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +212,9 @@ func (s *Server) putSection(ctx context.Context, in *putSectionInput) (*writtenO
 
 type addSectionInput struct {
 	DocumentPath
+	Once
 	Body struct {
-		ID    string      `json:"id,omitempty"`
+		ID    string      `json:"id,omitempty" doc:"Without one it is made from the heading, or from the Idempotency-Key where there is one."`
 		After string      `json:"after,omitempty" doc:"Id of the section before; at the end if not given."`
 		Text  string      `json:"text" doc:"At most 1 MiB."`
 		Fence lease.Fence `json:"fence,omitempty" doc:"As of a write."`
@@ -233,11 +234,26 @@ func (s *Server) addSection(ctx context.Context, in *addSectionInput) (*writtenO
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.library.AddSection(ctx, keyOf(ctx), meta.ID, id, after, in.Body.Text, doc.Fenced(in.Body.Fence))
+	options, err := writeOptions(ctx, in.Once, in.Body.Fence, "add-section", meta.ID, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" && in.IdempotencyKey != "" { // a retry has to mean the same section
+		if id, err = sectionIDFor(keyOf(ctx).Agent, in.IdempotencyKey, meta.ID); err != nil {
+			return nil, err
+		}
+	}
+	w, err := s.library.AddSection(ctx, keyOf(ctx), meta.ID, id, after, in.Body.Text, options...)
 	if err != nil {
 		return nil, err
 	}
 	return &writtenOutput{s.written(w)}, nil
+}
+
+// sectionIDFor is the id of the section that an agent adds under an Idempotency-Key.
+func sectionIDFor(agent doc.Agent, key string, id crdt.DocumentID) (doc.SectionID, error) {
+	digest, err := digestOf([]any{agent, key, id})
+	return doc.SectionID("section-" + hex.EncodeToString(digest[:8])), err
 }
 
 func optionalSectionID(s string) (doc.SectionID, error) {
@@ -299,7 +315,7 @@ func (s *Server) moveSection(ctx context.Context, in *moveSectionInput) (*writte
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.library.MoveSection(ctx, keyOf(ctx), meta.ID, sid, after, doc.Fenced(in.Body.Fence))
+	w, err := s.library.MoveSection(ctx, keyOf(ctx), meta.ID, sid, after, doc.Via(callOf(ctx).door()), doc.Fenced(in.Body.Fence))
 	if err != nil {
 		return nil, err
 	}

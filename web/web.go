@@ -108,6 +108,8 @@ func (s *Server) routes() {
 	s.api.UseMiddleware(s.requireKey)
 	s.documentRoutes()
 	s.sectionRoutes()
+	s.editRoutes()
+	s.historyRoutes()
 	s.leaseRoutes()
 	s.coordinationRoutes()
 	s.eventRoutes()
