@@ -104,11 +104,12 @@ func (r *Keyring) Revoke(ctx context.Context, id KeyID) error {
 
 // Run follows the keys, also as other processes change them, until ctx ends. Within half a second of a key's
 // end (revoked, or its time is up) ended is called with its id, and retired with its agent if it was the
-// agent's last. Keys that had ended before Run began are not reported. A store that fails is asked again.
+// agent's last, also when the key was made only just before. Keys that had ended before Run began are not
+// reported. A store that fails is asked again.
 func (r *Keyring) Run(ctx context.Context, ended func(KeyID), retired func(Agent), failed func(error)) {
 	tick := time.NewTicker(keyPoll)
 	defer tick.Stop()
-	watch := keyWatch{live: map[KeyID]Key{}}
+	var watch keyWatch
 	if err := watch.look(ctx, r, nil, nil); err != nil {
 		failed(err)
 	}
@@ -127,8 +128,8 @@ func (r *Keyring) Run(ctx context.Context, ended func(KeyID), retired func(Agent
 // keyWatch is what Run saw last.
 type keyWatch struct {
 	version int64
-	live    map[KeyID]Key
-	next    time.Time // the earliest end among the live keys, zero for none
+	live    map[KeyID]bool // of every key whether it was live; nil before the first look
+	next    time.Time      // the earliest end among the live keys, zero for none
 }
 
 func (w *keyWatch) look(ctx context.Context, r *Keyring, ended func(KeyID), retired func(Agent)) error {
@@ -144,22 +145,25 @@ func (w *keyWatch) look(ctx context.Context, r *Keyring, ended func(KeyID), reti
 	if err != nil {
 		return fmt.Errorf("read keys: %w", err)
 	}
-	live, agents := map[KeyID]Key{}, map[Agent]bool{}
+	live, agents := make(map[KeyID]bool, len(keys)), map[Agent]bool{}
 	w.next = time.Time{}
 	for _, k := range keys {
-		if !k.Live(now) {
+		live[k.ID] = k.Live(now)
+		if !live[k.ID] {
 			continue
 		}
-		live[k.ID], agents[k.Agent] = k, true
+		agents[k.Agent] = true
 		if !k.ExpiresAt.IsZero() && (w.next.IsZero() || k.ExpiresAt.Before(w.next)) {
 			w.next = k.ExpiresAt
 		}
 	}
-	for id, k := range w.live {
-		if _, ok := live[id]; ok {
+	for _, k := range keys {
+		// A key that was not there at the last look may have been made, used and revoked since.
+		wasLive, known := w.live[k.ID]
+		if w.live == nil || live[k.ID] || (known && !wasLive) {
 			continue
 		}
-		ended(id)
+		ended(k.ID)
 		if !agents[k.Agent] {
 			agents[k.Agent] = true // retired once, however many keys ended
 			retired(k.Agent)
