@@ -62,6 +62,12 @@ func (ps polls) inOrder() []*poll {
 // When the time is up it returns the refusal, and the place lives on as after an ask. When ctx ends first the
 // place is given up and nothing is granted: what was in the same moment is released again before Wait returns.
 func (k *Keeper) Wait(ctx context.Context, cmd Acquire, wait time.Duration) (Answer, error) {
+	return k.WaitUntil(ctx, cmd, wait, nil)
+}
+
+// WaitUntil is Wait whose time is also up once another channel is closed: who has to send its callers away for a
+// while lets them keep their places.
+func (k *Keeper) WaitUntil(ctx context.Context, cmd Acquire, wait time.Duration, up <-chan struct{}) (Answer, error) {
 	cmd.Queue = true
 	if wait <= 0 {
 		return k.Do(ctx, cmd)
@@ -78,6 +84,9 @@ func (k *Keeper) Wait(ctx context.Context, cmd Acquire, wait time.Duration) (Ans
 	case o = <-p.reply:
 	case <-ctx.Done():
 	case <-timer.C:
+		k.endPoll(p, timeUp)
+		o = k.outcome(p.reply)
+	case <-up:
 		k.endPoll(p, timeUp)
 		o = k.outcome(p.reply)
 	case <-k.done:

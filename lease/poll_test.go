@@ -251,6 +251,35 @@ func TestTimeUp(t *testing.T) {
 	})
 }
 
+// Who sends its long polls away for a while lets them keep their places, in order, as after an ask.
+func TestTimeUpForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := open(t, newMemStore(), Options{})
+		must(t, k, write("file", "a", 5*minute))
+		up := make(chan struct{})
+		var polls sync.WaitGroup
+		for _, agent := range []Agent{"b", "c"} {
+			polls.Go(func() {
+				_, err := k.WaitUntil(t.Context(), write("file", agent, minute), minute, up)
+				if r, ok := errors.AsType[*Refusal](err); !ok || r.Why != Held {
+					t.Errorf("%s is sent away with %v", agent, err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(up)
+		polls.Wait()
+		for i, w := range k.Status("file").Queue {
+			if w.Agent != []Agent{"b", "c"}[i] || !w.Until.Equal(k.Now().Add(DefaultPlace)) {
+				t.Errorf("place %d is %+v", i+1, w)
+			}
+		}
+		must(t, k, Release{Resource: "file", Agent: "a"})
+		refused(t, k, write("file", "c", minute), Held)
+		must(t, k, write("file", "b", minute))
+	})
+}
+
 // A client that hangs up loses its place: nothing is granted to it, and the next one is served.
 func TestHangUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

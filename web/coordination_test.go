@@ -340,6 +340,35 @@ func TestWaitingInTheRequest(t *testing.T) {
 	})
 }
 
+// A server that ends sends its long polls away, and they keep their places: who comes back finds its own.
+func TestPlacesOutliveTheServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.granted(alpha, "lock:a", `"ttlMs":300000`)
+		var wg sync.WaitGroup
+		for _, as := range []string{beta, root} {
+			wg.Go(func() {
+				a := w.coordinate(as, "lease", "lock:a", `"waitMs":60000`)
+				if a.status != 503 || a.str("error") != "shutting_down" || a.header.Get("Retry-After") == "" {
+					t.Errorf("%s is sent away with %v", as, a)
+				}
+			})
+			synctest.Wait()
+		}
+		w.stop()
+		wg.Wait()
+		var waiting []doc.Agent
+		for _, q := range w.keeper.Status("lock:a").Queue {
+			waiting = append(waiting, q.Agent)
+			if !q.Until.Equal(w.keeper.Now().Add(lease.DefaultPlace)) {
+				t.Errorf("the place of %s lives until %v", q.Agent, q.Until)
+			}
+		}
+		if fmt.Sprint(waiting) != "[beta root]" {
+			t.Errorf("places have %v", waiting)
+		}
+	})
+}
+
 // Fifty agents want one file: the first has it, eight wait for ever longer, the rest are sent away. After the
 // release the eight are served in their order, none twice, and none is passed by those who come later, for ten minutes.
 func TestFiftyAgentsAndOneFile(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"cowrite/doc"
+	"cowrite/doc/code"
 	"cowrite/lease"
 )
 
@@ -26,8 +27,8 @@ type leaseCall struct {
 	command  func(id lease.ID) lease.Command // id: of the grant, if there is one
 }
 
-// callLease has the keeper do a call, once for its Idempotency-Key. A long poll ends with its caller, or when
-// the server is about to end.
+// callLease has the keeper do a call, once for its Idempotency-Key. A long poll ends with its caller. It also ends
+// when the server is about to, and then its place stays, as over any restart.
 func (s *Server) callLease(ctx context.Context, in Retriable, c leaseCall) (lease.Answer, error) {
 	key, err := doc.ParseIdempotencyKey(in.IdempotencyKey)
 	if err != nil {
@@ -35,9 +36,11 @@ func (s *Server) callLease(ctx context.Context, in Retriable, c leaseCall) (leas
 	}
 	do := func(id lease.ID) (lease.Answer, error) {
 		if acquire, ok := c.command(id).(lease.Acquire); ok && c.wait > 0 {
-			ctx, cancel := s.untilStop(ctx)
-			defer cancel()
-			return s.leases.Wait(ctx, acquire, c.wait)
+			answer, err := s.leases.WaitUntil(ctx, acquire, c.wait, s.opts.Stop.Done())
+			if err != nil && ctx.Err() == nil && s.opts.Stop.Err() != nil {
+				err = code.New(code.ShuttingDown, "the server is shutting down; the place in the queue stays")
+			}
+			return answer, err
 		}
 		return s.leases.Do(ctx, c.command(id))
 	}
