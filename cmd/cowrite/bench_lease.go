@@ -23,6 +23,8 @@ import (
 
 type benchCommand struct {
 	Lease benchLease `cmd:"" help:"How many lease requests a second this machine serves, beside what it can serve at most."`
+	Sync  benchSync  `cmd:"" help:"What it costs a server to sync documents, and how long changes take."`
+	Relay benchRelay `cmd:"" hidden:""`
 }
 
 // benchLease measures lease requests over HTTP against a server of its own: each client leases a resource of
