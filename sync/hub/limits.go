@@ -15,7 +15,7 @@ type Limits struct {
 	JoinTime   time.Duration // until join; 5 s
 
 	InboundFrames    int // received on one socket and not dealt with; 1,024. At the limit its peer is read no further
-	InboundBytes     int // of those; 64 MiB, and one frame more
+	InboundBytes     int // of those; 16 MiB, and one frame more
 	OutboundMessages int // that wait to be sent on one socket; 8,192. At half of it its peer's frames wait too
 	OutboundBytes    int // of those; 64 MiB, and one message more
 	Workers          int // documents of one socket that are dealt with at the same time; 8
@@ -46,7 +46,7 @@ func (l Limits) withDefaults() Limits {
 	count(&l.JoinBytes, 64<<10)
 	span(&l.JoinTime, 5*time.Second)
 	count(&l.InboundFrames, 1_024)
-	count(&l.InboundBytes, 64<<20)
+	count(&l.InboundBytes, 16<<20)
 	count(&l.OutboundMessages, 8_192)
 	count(&l.OutboundBytes, 64<<20)
 	count(&l.Workers, 8)

@@ -69,40 +69,48 @@ func TestWorkersAreBounded(t *testing.T) {
 
 // A peer that sends faster than its documents can take is read no further; nothing is lost.
 func TestInboundIsBounded(t *testing.T) {
-	inWorld(t, hub.Limits{InboundFrames: 10}, func(w *world) {
-		hold := make(chan struct{})
-		w.docs.create("d").hold = hold
-		eager := w.raw("alice", "a")
-		go lifeOf(eager)
-		const all = 100
-		sent := make(chan error, 1)
-		go func() {
-			for i := range all {
-				frame := encode(t, repo.Sync{SenderID: "a", Document: name("d"), Data: content(numbered(i))})
-				if _, err := eager.Write(rawFrame(frame)); err != nil {
-					sent <- err
-					return
-				}
+	for what, limits := range map[string]hub.Limits{
+		"frames": {InboundFrames: 10},
+		"bytes":  {InboundBytes: 10 * len(content(numbered(0)))},
+	} {
+		t.Run(what, func(t *testing.T) { inWorld(t, limits, takeNoMore) })
+	}
+}
+
+func takeNoMore(w *world) {
+	t := w.T
+	hold := make(chan struct{})
+	w.docs.create("d").hold = hold
+	eager := w.raw("alice", "a")
+	go lifeOf(eager)
+	const all = 100
+	sent := make(chan error, 1)
+	go func() {
+		for i := range all {
+			frame := encode(t, repo.Sync{SenderID: "a", Document: name("d"), Data: content(numbered(i))})
+			if _, err := eager.Write(rawFrame(frame)); err != nil {
+				sent <- err
+				return
 			}
-			sent <- nil
-		}()
-		// Longer than a ping goes unanswered: a reader that waits for room does not see the pongs.
-		time.Sleep(time.Minute)
-		select {
-		case err := <-sent:
-			t.Errorf("all was taken (%v)", err)
-		default:
 		}
-		close(hold)
-		if err := <-sent; err != nil {
-			t.Error(err)
-		}
-		synctest.Wait()
-		if got := w.docs.text("d"); len(got) != all {
-			t.Errorf("%d of %d messages arrived", len(got), all)
-		}
-		_ = eager.Close()
-	})
+		sent <- nil
+	}()
+	// Longer than a ping goes unanswered: a reader that waits for room does not see the pongs.
+	time.Sleep(time.Minute)
+	select {
+	case err := <-sent:
+		t.Errorf("all was taken (%v)", err)
+	default:
+	}
+	close(hold)
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	synctest.Wait()
+	if got := w.docs.text("d"); len(got) != all {
+		t.Errorf("%d of %d messages arrived", len(got), all)
+	}
+	_ = eager.Close()
 }
 
 // A reader that falls behind is told to come back, and those who publish to it never wait.
