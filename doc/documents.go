@@ -69,7 +69,7 @@ func (l *Library) readable(k Key, m Meta) error {
 	return nil
 }
 
-// meta finds a living document that the key may read, or also write.
+// meta finds a living document that the key may read, or also write. With DOCUMENT_DELETED it gives the tombstone's.
 func (l *Library) meta(ctx context.Context, k Key, id crdt.DocumentID, write bool) (Meta, error) {
 	m, err := l.store.Document(ctx, id)
 	switch {
@@ -79,7 +79,7 @@ func (l *Library) meta(ctx context.Context, k Key, id crdt.DocumentID, write boo
 		return Meta{}, fmt.Errorf("find document: %w", err)
 	}
 	if err := l.readable(k, m); err != nil {
-		return Meta{}, err
+		return m, err
 	}
 	if write && !k.CanWrite(m) {
 		return Meta{}, forbidden("a viewer's key cannot write")
@@ -335,6 +335,7 @@ func (l *Library) Delete(ctx context.Context, k Key, id crdt.DocumentID) error {
 	if _, err := l.meta(ctx, k, id, true); err != nil {
 		return err
 	}
+	l.clearLeases(ctx, k.Agent, id)
 	err := l.at(ctx, id, func(d *desk) *request {
 		return &request{alone: true, stage: func(s *step) error {
 			s.Deleted = true
@@ -344,18 +345,28 @@ func (l *Library) Delete(ctx context.Context, k Key, id crdt.DocumentID) error {
 	if err != nil {
 		return err
 	}
-	for _, status := range l.leases.List(SectionsPrefix(id)) {
-		// The document is gone whatever becomes of this; the lease would only run out later.
-		if _, err := l.leases.Do(ctx, lease.Clear{Resource: status.Resource, By: k.Agent, Reason: "the document was deleted"}); err != nil {
-			l.log.Error("end lease of deleted document", "resource", status.Resource, "err", err)
-		}
-	}
+	l.clearLeases(ctx, k.Agent, id) // those taken meanwhile
 	return nil
 }
 
-// Events gives a page of the log: what stands behind since, at most limit.
+// clearLeases ends the leases of a document's sections. The document goes whatever becomes of it: a lease would only
+// run out later.
+func (l *Library) clearLeases(ctx context.Context, by Agent, id crdt.DocumentID) {
+	for _, status := range l.leases.List(SectionsPrefix(id)) {
+		if _, err := l.leases.Do(ctx, lease.Clear{Resource: status.Resource, By: by, Reason: "the document was deleted"}); err != nil {
+			l.log.Error("end lease of deleted document", "resource", status.Resource, "err", err)
+		}
+	}
+}
+
+// Events gives a page of the log: what stands behind since, at most limit. Who has read a part of the log may read it
+// to its end after the document was deleted; then it is DOCUMENT_DELETED.
 func (l *Library) Events(ctx context.Context, k Key, id crdt.DocumentID, since Seq, limit int) (events []Event, more bool, err error) {
-	if _, err := l.meta(ctx, k, id, false); err != nil {
+	m, err := l.meta(ctx, k, id, false)
+	if code.Is(err, code.DocumentDeleted) && since > 0 && since < m.LastSeq {
+		err = nil
+	}
+	if err != nil {
 		return nil, false, err
 	}
 	events, err = l.store.Events(ctx, id, since, limit+1)

@@ -258,8 +258,17 @@ func TestADeletedDocumentIsATombstone(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantCode(t, w.Delete(t.Context(), viewer("v"), id), code.Forbidden)
+		read := doc.Seq(len(w.log(id)))
 		if err := w.Delete(t.Context(), alice, id); err != nil {
 			t.Fatal(err)
+		}
+		rest, more, err := w.Events(t.Context(), alice, id, read, 10)
+		if err != nil || more || !slices.Equal(types(rest), []doc.EventType{doc.SectionLeaseEnded, doc.DocumentDeleted}) {
+			t.Errorf("who had read the log before reads on to %v, %v", types(rest), err)
+		}
+		for _, since := range []doc.Seq{0, rest[1].Seq} {
+			_, _, err = w.Events(t.Context(), alice, id, since, 10)
+			wantCode(t, err, code.DocumentDeleted)
 		}
 		peer.at.Detach()
 		wantCode(t, peer.goneBecause(), code.DocumentDeleted)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,6 +108,9 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, k doc.Key, m
 				return err
 			}
 			since = events[len(events)-1].Seq
+			if slices.ContainsFunc(events, func(e doc.Event) bool { return e.Type == doc.DocumentDeleted }) {
+				return nil // nothing more is to be said of it
+			}
 		}
 		for !more {
 			select {
