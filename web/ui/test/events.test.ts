@@ -28,16 +28,24 @@ function stream(since: number, bytes: number | "hang", leaveOut?: number): Respo
 
 function follow(answer: (since: number, call: number) => Response | Promise<Response>) {
   let calls = 0
-  vi.stubGlobal("fetch", (url: string) => Promise.resolve(answer(Number(new URL(url, "http://x").searchParams.get("since")), calls++)))
+  vi.stubGlobal("fetch", async (url: string, { signal }: { signal: AbortSignal }) => {
+    const response = await answer(Number(new URL(url, "http://x").searchParams.get("since")), calls++)
+    // As the browser does, an abort ends the body with an error.
+    const pipe = new TransformStream<Uint8Array, Uint8Array>()
+    void response.body?.pipeTo(pipe.writable, { signal }).catch(() => {})
+    return new Response(pipe.readable, { status: response.status })
+  })
   const seen: number[] = []
   const links: LinkState[] = []
   const refused: number[] = []
+  let silences = 0
   const subscription = new EventSubscription(ref, 0, {
     event: (event) => seen.push(Number(event.seq)),
     link: (state) => links.push(state),
+    silent: () => silences++,
     refused: (status) => refused.push(status),
   })
-  return { seen, links, refused, subscription, calls: () => calls }
+  return { seen, links, refused, subscription, calls: () => calls, silences: () => silences }
 }
 
 const all = logged.map((event) => Number(event.seq))
@@ -76,6 +84,15 @@ test("the link is called down while nobody answers, and open again afterwards", 
   await vi.advanceTimersByTimeAsync(20_000)
   subscription.close()
   expect(links).toEqual(["open", "down", "down", "open"])
+})
+
+test("a stream that has gone silent is given up and opened again", async () => {
+  const { links, silences, calls, subscription } = follow(() => stream(200, "hang"))
+  await vi.advanceTimersByTimeAsync(34_000)
+  expect(silences()).toBe(0)
+  await vi.advanceTimersByTimeAsync(3_000)
+  subscription.close()
+  expect([silences(), calls(), links]).toEqual([1, 2, ["open", "down", "open"]])
 })
 
 test.each([401, 403, 404, 410])("a refusal with %i ends it", async (status) => {

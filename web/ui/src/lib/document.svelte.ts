@@ -132,6 +132,7 @@ export class DocumentModel {
     this.#subscription = new EventSubscription(this.ref, since, {
       event: (event) => this.#take(event),
       link: (state) => this.#eventsAre(state),
+      silent: () => this.#replica?.reconnect(),
       refused: (status) => this.#refused(status),
     })
   }
@@ -145,6 +146,10 @@ export class DocumentModel {
           this.#show(content, true)
         },
         link: (state) => this.#replicaIs(state),
+        refused: (closeCode) => {
+          if ([4401, 4403, 4410].includes(closeCode)) this.#refused(closeCode - 4000)
+          else this.#replicaLink = "failed"
+        },
       })
       if (this.#closed) return replica.close()
       this.#replica = replica
@@ -161,7 +166,6 @@ export class DocumentModel {
 
   #eventsAre(state: LinkState): void {
     const returned = state === "open" && this.#eventLink === "down"
-    if (state === "down" && this.#eventLink === "open") this.#replica?.reconnect()
     this.#eventLink = state
     if (!returned) return
     void this.leases.refresh()
@@ -169,6 +173,7 @@ export class DocumentModel {
   }
 
   #refused(status: number): void {
+    if (this.#closed) return
     if (status === 401) session.expire()
     this.gone = status === 410 ? "This document was deleted." : "This document can no longer be read with your key."
     this.close()

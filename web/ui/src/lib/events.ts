@@ -9,21 +9,25 @@ export type LinkState = "connecting" | "open" | "down"
 export interface EventListener {
   event(event: LogEvent): void
   link(state: LinkState): void
+  /** Nothing came for so long that whatever else is connected to the server is likely dead too. */
+  silent(): void
   /** The server refused for good: 401 signed out, 403 and 404 not for this reader, 410 deleted. */
   refused(status: number): void
 }
 
 /** The server sends a comment every 15 s: after two that did not come, the link is dead. */
 const silenceMs = 35_000
-const retryMs = 1_000
-const maxRetryMs = 5_000
+/** The first try comes soon, as most cuts are short; each further one waits twice as long, up to what the server asks for. */
+const firstRetryMs = 500
+const defaultRetryMs = 5_000
 
 /** Follows the log behind an event number until it is closed. */
 export class EventSubscription {
   #closed = new AbortController()
   #attempt = new AbortController()
   #wake: (() => void) | undefined
-  #retry = retryMs
+  #retry = firstRetryMs
+  #maxRetry = defaultRetryMs
 
   constructor(
     readonly ref: DocumentRef,
@@ -60,7 +64,11 @@ export class EventSubscription {
   /** Reads one connection to its end and gives the status of its answer, 0 for none. */
   async #follow(): Promise<number> {
     this.#attempt = new AbortController()
-    let silence = setTimeout(() => this.#attempt.abort(), silenceMs)
+    const silent = () => {
+      this.#attempt.abort()
+      this.listener.silent()
+    }
+    let silence = setTimeout(silent, silenceMs)
     try {
       const response = await fetch(`${apiBase}/documents/${encodeURIComponent(this.ref)}/events/stream?since=${this.last}`, {
         headers: { Accept: "text/event-stream" },
@@ -69,16 +77,16 @@ export class EventSubscription {
       })
       if (!response.ok || !response.body) return response.status
       this.listener.link("open")
-      this.#retry = retryMs
+      this.#retry = firstRetryMs
       const parser = new SseParser()
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
       for (;;) {
         const { done, value } = await reader.read()
         if (done) return response.status
         clearTimeout(silence)
-        silence = setTimeout(() => this.#attempt.abort(), silenceMs)
+        silence = setTimeout(silent, silenceMs)
         for (const item of parser.push(value)) {
-          if (item.kind === "retry") this.#retry = Math.min(item.ms, maxRetryMs)
+          if (item.kind === "retry") this.#maxRetry = Math.max(item.ms, firstRetryMs)
           else if (!this.#take(JSON.parse(item.data) as LogEvent)) return response.status
         }
       }
@@ -101,8 +109,8 @@ export class EventSubscription {
   }
 
   #pause(): Promise<void> {
-    const ms = this.#retry
-    this.#retry = Math.min(2 * ms, maxRetryMs)
+    const ms = this.#retry * (0.75 + Math.random() / 2) // so that not all pages come back at one instant
+    this.#retry = Math.min(2 * this.#retry, this.#maxRetry)
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, ms)
       this.#wake = () => {

@@ -3,7 +3,7 @@
 
 import { ImmutableString, initializeWasm } from "@automerge/automerge/slim"
 import wasmUrl from "@automerge/automerge/automerge.wasm?url"
-import { Repo, type AutomergeUrl, type DocHandle, type PeerId } from "@automerge/automerge-repo/slim"
+import { Repo, type AutomergeUrl, type DocHandle, type PeerId, type PeerMetadata } from "@automerge/automerge-repo/slim"
 import { WebSocketClientAdapter } from "@automerge/automerge-repo-network-websocket"
 import { apiBase } from "./api"
 import type { LinkState } from "./events"
@@ -14,14 +14,38 @@ export interface ReplicaListener {
   /** The document as it stands now; at most once per frame. */
   content(content: DocumentContent): void
   link(state: LinkState): void
+  /** The server closed the socket with a code that says not to come back: 4000 plus the status that HTTP has for it. */
+  refused(closeCode: number): void
 }
 
 /** A connection that did not come about within this time is called down. */
 const patienceMs = 5_000
 
+/**
+ * The stock adapter comes back every 5 s for ever, whatever the close code, and even once more after it was
+ * disconnected: this one tells of the code, and ends when it is told to.
+ */
+class Adapter extends WebSocketClientAdapter {
+  refused: (closeCode: number) => void = () => {}
+  #ended = false
+
+  end(): void {
+    this.#ended = true
+    if (this.socket) this.disconnect()
+  }
+
+  override connect(peerId: PeerId, peerMetadata?: PeerMetadata): void {
+    if (this.#ended) return
+    super.connect(peerId, peerMetadata)
+    this.socket?.addEventListener("close", ({ code }: { code: number }) => {
+      if (code >= 4400 && code < 4500) this.refused(code)
+    })
+  }
+}
+
 export class Replica {
   #repo: Repo
-  #adapter: WebSocketClientAdapter
+  #adapter: Adapter
   #publishing = false
   #closed = false
   #patience: ReturnType<typeof setTimeout>
@@ -31,11 +55,15 @@ export class Replica {
     private readonly listener: ReplicaListener,
   ) {
     const { protocol, host } = window.location
-    this.#adapter = new WebSocketClientAdapter(`${protocol === "https:" ? "wss" : "ws"}://${host}${apiBase}/sync`)
+    this.#adapter = new Adapter(`${protocol === "https:" ? "wss" : "ws"}://${host}${apiBase}/sync`)
     this.#adapter.on("peer-candidate", () => this.#link("open"))
     this.#adapter.on("peer-disconnected", () => this.#link("down"))
+    this.#adapter.refused = (closeCode) => {
+      this.close()
+      listener.refused(closeCode)
+    }
     this.#patience = setTimeout(() => this.#link("down"), patienceMs)
-    this.#repo = new Repo({ network: [this.#adapter], peerId: `page-${crypto.randomUUID()}` as PeerId })
+    this.#repo = new Repo({ network: [this.#adapter] })
   }
 
   static async open(url: DocumentUrl, listener: ReplicaListener): Promise<Replica> {
@@ -48,7 +76,7 @@ export class Replica {
   close(): void {
     this.#closed = true
     clearTimeout(this.#patience)
-    if (this.#adapter.socket) this.#adapter.disconnect()
+    this.#adapter.end()
   }
 
   /** Drops a socket that has gone silent; the adapter connects again by itself. */
