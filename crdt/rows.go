@@ -12,6 +12,7 @@ type row struct {
 	insert   bool // behind the element, not on it
 	action   uint64
 	value    uint64 // type of the value
+	bytes    []byte // and its bytes
 	replaced []opID // valid until the next row
 }
 
@@ -27,6 +28,7 @@ type rows struct {
 	keyCounters, predCounters               deltas
 	names                                   runs[string]
 	inserts                                 booleans
+	data                                    reader
 }
 
 // newRows stands before the first operation. The columns have been checked, or are being checked now: the numbers of
@@ -40,6 +42,7 @@ func newRows(c *Change) *rows {
 		names: newRuns(o.keyName, (*reader).text), inserts: booleans{in: reader{rest: o.insert}},
 		actions: newRuns(o.action, uints), values: newRuns(o.valueMeta, uints), predCounts: newRuns(o.predCount, uints),
 		predActors: newRuns(o.predActor, uints), predCounters: deltas{runs: newRuns(o.predCounter, (*reader).int)},
+		data: reader{rest: o.value},
 	}
 }
 
@@ -85,7 +88,7 @@ func (r *rows) next() bool {
 	op.insert = r.inserts.next()
 	op.action, _ = r.actions.next()
 	meta, _ := r.values.next()
-	op.value = meta & 15
+	op.value, op.bytes = meta&15, r.data.bytes(meta>>4)
 	return r.predecessors()
 }
 
@@ -122,6 +125,7 @@ func (r *rows) skipAlike() {
 		c.pass(items)
 	}
 	r.names.pass(items)
+	r.data.bytes(items * uint64(len(r.op.bytes)))
 	r.inserts.left -= min(items, r.inserts.left)
 	if len(r.op.replaced) == 1 {
 		r.predActors.pass(items)
