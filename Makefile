@@ -56,5 +56,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (1m)
 lint: ## Check format, vet, static analysis, types, the WebAssembly build and go.mod
 	.ci/lint
 
-bench: ## Run the benchmarks (PKG=./...)
+bench: build sync/e2e/node_modules/.package-lock.json ## Measure leases and sync, beside a floor and the reference server; then the benchmarks (PKG=./...)
+	bin/cowrite bench lease
+	bin/cowrite bench sync --compare --reference sync/e2e/reference-server.mjs
 	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
