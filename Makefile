@@ -8,10 +8,12 @@ FUZZTIME ?= 1m
 PKG      ?= ./...
 
 PAGE     := web/ui/dist/index.html
-SOURCES  := $(shell find web/ui/src web/ui/public web/ui/index.html web/ui/*.json web/ui/*.ts web/ui/*.js -type f 2>/dev/null)
+SOURCES  := $(shell find web/ui/src web/ui/public web/ui/index.html web/ui/*.json web/ui/*.ts web/ui/*.js lease/testdata -type f 2>/dev/null)
+WASM     := web/ui/wasm/playground.wasm
+KERNEL   := $(shell find lease -name '*.go' -not -name '*_test.go')
 
 .DEFAULT_GOAL := help
-.PHONY: help run build binary test race fuzz lint web bench
+.PHONY: help run build binary test race simulate fuzz lint web bench
 
 help: ## Show the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -31,9 +33,14 @@ binary:
 
 web: $(PAGE) ## Build the page that the binary carries
 
-$(PAGE): web/ui/node_modules/.package-lock.json $(SOURCES)
+$(PAGE): web/ui/node_modules/.package-lock.json $(SOURCES) $(WASM)
 	npm --prefix web/ui run build
 	@touch $@
+
+# The lease kernel of the page's playground, with the loader of the same Go beside it.
+$(WASM): $(KERNEL) go.mod
+	GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags='-s -w' -o $@ ./lease/playground/wasm
+	install -m 644 "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" $(@D)/wasm_exec.js
 
 # npm packages, as the lock file names them.
 %/node_modules/.package-lock.json: %/package-lock.json
@@ -49,6 +56,9 @@ test: ## Install what the tests need and run every test, with the race detector
 
 race: ## Run the tests with the race detector, with what is installed and built (PKG=./...)
 	$(GO) test -race $(PKG)
+
+simulate: ## Run the lease simulation in its long form: 10,000 seeds of 1,000 steps
+	$(GO) test ./lease -run Simulation -sim.seeds 10000 -timeout 60m
 
 fuzz: ## Run each fuzz target for FUZZTIME (1m)
 	FUZZTIME=$(FUZZTIME) .ci/fuzz
