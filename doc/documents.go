@@ -300,6 +300,8 @@ func (l *Library) reslug(ctx context.Context, k Key, m Meta, slug Slug) error {
 	if err != nil {
 		return fmt.Errorf("rename document: %w", err)
 	}
+	m.Slug = slug
+	l.announce(m)
 	return nil
 }
 

@@ -135,8 +135,8 @@ func (l *Library) Leases() *lease.Keeper { return l.leases }
 // Limits are those in force.
 func (l *Library) Limits() Limits { return l.limits }
 
-// OnCreated has fn called, on the document's desk, whenever a document came to be. fn must not block. It is set
-// once, before the library is used.
+// OnCreated has fn called whenever a document came to be, or came to be called something else: more keys may cover it
+// now. fn must not block. It is set once, before the library is used.
 func (l *Library) OnCreated(fn func(Meta)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

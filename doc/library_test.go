@@ -510,6 +510,9 @@ func TestADocumentMadeByAReplica(t *testing.T) {
 		if m, err := w.Rename(t.Context(), alice, id, nil, new(doc.Slug("named"))); err != nil || m.Slug != "named" {
 			t.Errorf("naming it gives %+v, %v", m, err)
 		}
+		if len(created) != 2 || created[1].Slug != "named" {
+			t.Errorf("announced %+v", created)
+		}
 		peer.at.Detach()
 	})
 }

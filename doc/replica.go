@@ -72,9 +72,12 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 
 // Receive takes in a sync message of the peer: its changes are applied, stored, and then answered and fanned
 // out through Deliver. It returns when that is done; an error is a refusal that ends the conversation: BAD_FRAME for
-// what is no sync message, BAD_CHANGE for a change that is not valid.
+// what is no sync message, BAD_CHANGE for a change that is not valid, TOO_LARGE for one that is too large.
 func (a *Attachment) Receive(ctx context.Context, message []byte) error {
 	m, err := crdt.ParseMessage(message, a.lib.limits.change())
+	if bad := (*crdt.ParseError)(nil); errors.As(err, &bad) && bad.TooLarge {
+		return code.New(code.TooLarge, "a change is larger than is taken: %v", err).With("limit", a.lib.limits.ChangeBytes).Because(err)
+	}
 	if err != nil {
 		return code.New(code.BadFrame, "this is no sync message: %v", err).Because(err)
 	}
