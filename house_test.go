@@ -53,6 +53,8 @@ var rules = []rule{
 		"a store backend imports doc and never another backend: only so can one be taken for another"},
 	{"sync/repo", []string{"crdt", "lease", "doc/code"},
 		"a wire format is bytes to values and back; what is done with them is decided elsewhere"},
+	{"sync/agent", []string{"crdt", "lease", "doc/code"},
+		"a wire format is bytes to values and back; what is done with them is decided elsewhere"},
 	{"sync/...", []string{"crdt", "lease", "doc", "doc/code", "sync/..."},
 		"sockets talk to the library alone: neither a store nor an engine may be reached around it"},
 	{"web/...", []string{"crdt/...", "lease/...", "doc/...", "sync/...", "web/..."},
@@ -72,8 +74,8 @@ var keepers = []keeper{
 	{"database/sql", []string{"doc/sqlite"}, "no SQL outside its backend: another store must be able to stand beside it"},
 	{"github.com/mattn/go-sqlite3", []string{"doc/sqlite"}, "no SQL outside its backend: another store must be able to stand beside it"},
 	{"github.com/automerge/automerge-go", []string{"crdt/engine", "cmd/cowrite/syncbench"}, "its core can abort the process: only the engine may call it, and clients of a measurement, which are not the server"},
-	{"github.com/coder/websocket", []string{"sync/line", "sync/socket", "cmd/..."}, "wire formats and documents know no socket"},
-	{"net/http", []string{"doc/code", "sync/line", "sync/socket", "web/...", "cmd/..."}, "HTTP ends at the edge"},
+	{"github.com/coder/websocket", []string{"sync/line", "sync/socket", "sync/agentsocket", "cmd/..."}, "wire formats and documents know no socket"},
+	{"net/http", []string{"doc/code", "sync/line", "sync/socket", "sync/agentsocket", "web/...", "cmd/..."}, "HTTP ends at the edge"},
 }
 
 func matches(pattern, name string) bool {

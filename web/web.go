@@ -1,5 +1,5 @@
-// Package web is the plain HTTP door to a server: REST under /api/v1 with its OpenAPI description, event
-// logs as streams, health and metrics, and the files of the browser app.
+// Package web is the plain HTTP door to a server: REST under /api/v1 with its OpenAPI description, the
+// Model Context Protocol at /mcp, event logs as streams, health and metrics, and the files of the browser app.
 //
 // It decides nothing about documents or leases. A handler checks the form of a request, asks the
 // [doc.Library] or the [lease.Keeper], and says the answer in JSON; every refusal leaves through one type
@@ -16,6 +16,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"cowrite/doc"
 	"cowrite/doc/code"
@@ -34,6 +35,8 @@ type Options struct {
 	// Sync takes the WebSocket at /api/v1/sync. It authenticates by itself, with [Authenticate], because a
 	// browser learns the reason of a refusal only from a close code.
 	Sync http.Handler
+	// Agent takes the one at /api/v1/agent, likewise.
+	Agent http.Handler
 
 	PageFS    fs.FS           // the built page; nil or without index.html: a page that says how to build it
 	PublicURL string          // origin in share links, "https://host"; "": as the request came
@@ -59,6 +62,8 @@ type Server struct {
 	metrics      *metrics
 	mux          *http.ServeMux
 	api          huma.API
+	mcp          *mcp.Server
+	notices      *notices
 }
 
 // New makes a server.
@@ -117,8 +122,12 @@ func (s *Server) routes() {
 	s.keyRoutes()
 	s.sessionRoutes()
 	s.healthRoutes()
+	s.mcpRoutes()
 	if s.opts.Sync != nil {
 		s.mux.Handle("GET "+Prefix+"/sync", s.opts.Sync)
+	}
+	if s.opts.Agent != nil {
+		s.mux.Handle("GET "+Prefix+"/agent", s.opts.Agent)
 	}
 	s.mux.HandleFunc("GET /openapi.json", s.openAPI)
 	s.mux.HandleFunc(anyAPI, s.noRoute)

@@ -18,6 +18,7 @@ import (
 	"cowrite/doc/code"
 	"cowrite/doc/sqlite"
 	"cowrite/lease"
+	"cowrite/sync/agentsocket"
 	"cowrite/sync/hub"
 	"cowrite/sync/socket"
 	"cowrite/web"
@@ -69,7 +70,8 @@ func (s *server) wire(ctx context.Context, chosen settings) (err error) {
 	}
 	s.keys = doc.OpenKeyring(s.store, nil, nil)
 	idempotency := doc.NewIdempotency(s.store, nil)
-	s.leases, err = lease.Open(ctx, idempotency.LeaseStore(nil), lease.Options{Class: chosen.mayShare, Log: s.log})
+	losses := new(agentsocket.Losses)
+	s.leases, err = lease.Open(ctx, idempotency.LeaseStore(nil), lease.Options{Class: chosen.mayShare, Observe: losses.Observe, Log: s.log})
 	if err != nil {
 		return fmt.Errorf("open the leases: %w", err)
 	}
@@ -89,10 +91,13 @@ func (s *server) wire(ctx context.Context, chosen settings) (err error) {
 		Keyring:     s.keys,
 		Idempotency: idempotency,
 		Sync:        socket.Handler(s.sockets, authenticate),
-		PageFS:      ui.Dist(),
-		PublicURL:   chosen.publicURL,
-		Stop:        streams,
-		Ready:       s.ready,
+		Agent: agentsocket.Handler(agentsocket.Options{
+			Hub: s.sockets, Library: s.library, Keyring: s.keys, Idempotency: idempotency, Losses: losses, Authenticate: authenticate,
+		}),
+		PageFS:    ui.Dist(),
+		PublicURL: chosen.publicURL,
+		Stop:      streams,
+		Ready:     s.ready,
 		Gauges: []web.Gauge{{
 			Name: "cowrite_sockets", Help: "WebSockets open now.",
 			Value: func() float64 { return float64(len(s.sockets.Sockets())) },

@@ -234,3 +234,6 @@ func (l *link) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Subprotocol is what the upgrade agreed on; "" where the peer asked for none that is spoken here.
+func (l *Line) Subprotocol() string { return l.ws.Subprotocol() }
