@@ -61,6 +61,8 @@ type desk struct {
 	content content
 	stale   map[SectionID]bool // sections whose content has to be read again
 	reread  bool               // all of it has
+
+	sequences map[SectionID]*crdt.Sequence // see sequence
 }
 
 // request is one thing to do at a desk.

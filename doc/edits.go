@@ -203,7 +203,7 @@ func (l *Library) EditSection(ctx context.Context, k Key, id crdt.DocumentID, si
 		case base == nil:
 			base = &Base{Current: true}
 		}
-		heads, old, err := d.textAt(l.ctx, sid, present, *base)
+		heads, old, past, err := d.textAt(l.ctx, sid, present, *base)
 		if err != nil {
 			return plan{}, err
 		}
@@ -219,6 +219,8 @@ func (l *Library) EditSection(ctx context.Context, k Key, id crdt.DocumentID, si
 		case p.wanted == old:
 		case present.scalarBody && heads == nil:
 			p.ops = []engine.Op{engine.PutText{Path: path, Text: p.wanted}}
+		case past != nil:
+			p.ops, p.mapped = splices(path, onto(past, ops)), true
 		default:
 			p.ops = splices(path, ops)
 		}

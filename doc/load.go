@@ -93,6 +93,7 @@ func (d *desk) remember(c crdt.Change, author Agent) touched {
 	d.tail.add(c.Hash, c.Raw)
 	t := touchedBy(d.objects.Add(c))
 	d.origins.add(author, t.sectionIDs())
+	d.rememberIn(c, t)
 	for sid := range t.sections {
 		d.stale[sid] = true
 	}
@@ -143,7 +144,7 @@ func (d *desk) putAway() {
 	if err := d.loaded.Close(); err != nil {
 		d.lib.log.Error("close document", "document", d.id, "err", err)
 	}
-	d.loaded, d.content, d.reread = nil, content{}, true
+	d.loaded, d.content, d.reread, d.sequences = nil, content{}, true, nil
 	clear(d.stale)
 	d.lib.unweigh(d)
 }
@@ -205,7 +206,7 @@ func (l *Library) weigh(d *desk) {
 	if d.loaded == nil {
 		return
 	}
-	w := weight{bytes: bytesPerChange * d.graph.Len(), used: d.used}
+	w := weight{bytes: bytesPerChange*d.graph.Len() + d.sequencesSize(), used: d.used}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.weight += w.bytes - l.weights[d].bytes

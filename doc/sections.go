@@ -2,6 +2,7 @@ package doc
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"cowrite/crdt"
@@ -32,6 +33,7 @@ type plan struct {
 	what   EventType
 	ops    []engine.Op
 	base   []crdt.Hash // on which the operations are typed; nil: now
+	mapped bool        // they have been led over to the present version
 	old    string      // the section's text there
 	wanted string      // and what it would be had nobody else written
 }
@@ -44,34 +46,44 @@ func (l *Library) WriteSection(ctx context.Context, k Key, id crdt.DocumentID, s
 	return l.EditSection(ctx, k, id, sid, TextEdit{text}, base, opts...)
 }
 
-// textAt gives the heads of a base (nil for the present ones) and the section's text there.
-func (d *desk) textAt(ctx context.Context, sid SectionID, present sectionContent, base Base) ([]crdt.Hash, string, error) {
+// textAt gives the heads of a base (nil for the present ones) and the section's text there. past leads edits of it over to
+// the present version; it is nil where that is not needed and where only the engine can do so.
+func (d *desk) textAt(ctx context.Context, sid SectionID, present sectionContent, base Base) (heads []crdt.Hash, text string, past *crdt.Past, err error) {
 	if base.Current {
-		return nil, present.Text, nil
+		return nil, present.Text, nil, nil
 	}
 	invalid := func(why string) error {
 		return code.New(code.InvalidVersion, "%s", why).With("version", d.version()).With("text", present.Text)
 	}
-	heads, err := d.headsOf(base.Version)
+	heads, err = d.headsOf(base.Version)
 	if err != nil || base.Version == "" {
-		return nil, "", invalid("the base is no version of this document")
+		return nil, "", nil, invalid("the base is no version of this document")
 	}
 	if slices.Equal(heads, d.graph.Heads()) {
-		return nil, present.Text, nil
+		return nil, present.Text, nil, nil
+	}
+	const noText = "the section has no text in the base version"
+	switch past, text, err = d.past(ctx, sid, heads, present); {
+	case err == nil:
+		return heads, text, past, nil
+	case errors.Is(err, crdt.ErrNoText):
+		return nil, "", nil, invalid(noText)
+	case !errors.Is(err, crdt.ErrUnmapped):
+		return nil, "", nil, err
 	}
 	doc, err := d.engine(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
 	v, err := doc.Read(ctx, heads, sectionPath(sid, keyBody))
 	if err != nil {
-		return nil, "", unavailable("read section at base", err)
+		return nil, "", nil, unavailable("read section at base", err)
 	}
-	text, ok := v.(engine.Text)
+	body, ok := v.(engine.Text)
 	if !ok {
-		return nil, "", invalid("the section has no text in the base version")
+		return nil, "", nil, invalid(noText)
 	}
-	return heads, string(text), nil
+	return heads, string(body), nil, nil
 }
 
 // AddSection makes a section behind another ("" puts it last); sid "" makes an id from the heading.
@@ -210,7 +222,11 @@ func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, 
 	before := c.sections[sid].Text
 	var change *crdt.Change
 	if len(p.ops) > 0 {
-		if change, err = d.edit(ctx, s, author, p.base, p.ops); err != nil {
+		on := p.base
+		if p.mapped {
+			on = nil
+		}
+		if change, err = d.edit(ctx, s, author, on, p.ops); err != nil {
 			return err
 		}
 	}
