@@ -31,6 +31,7 @@ export default defineConfig({
     chunkSizeWarningLimit: 700,
   },
   server: {
+    fs: { allow: [".", "../../lease/testdata"] }, // the playground's scenes
     // The Host header stays as it is: the cookie counts only where it equals the page's origin.
     proxy: { "/api": { target: server, changeOrigin: false, ws: true } },
   },

@@ -1,11 +1,12 @@
-// Two addresses: / is the list of documents, /d/{ref} is one of them.
+// Three addresses: / is the list of documents, /d/{ref} is one of them, /playground is where leases are tried.
 
 import type { DocumentRef } from "./wire"
 
-export type Route = { page: "list" } | { page: "document"; ref: DocumentRef } | { page: "nowhere" }
+export type Route = { page: "list" } | { page: "document"; ref: DocumentRef } | { page: "playground" } | { page: "nowhere" }
 
 export function routeOf(pathname: string): Route {
   if (pathname === "/") return { page: "list" }
+  if (/^\/playground\/?$/.test(pathname)) return { page: "playground" }
   const found = /^\/d\/([^/]+)\/?$/.exec(pathname)
   if (!found) return { page: "nowhere" }
   try {

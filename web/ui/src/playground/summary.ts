@@ -1,0 +1,78 @@
+// What a move is about, in a line. A request is text that its reader may have made into anything.
+
+import type { Entry, Move } from "./engine"
+
+export interface Summary {
+  agent: string
+  does: string
+  resource: string
+}
+
+export function bareName(did: string): string {
+  return did.replace(/^did:cowrite:/, "")
+}
+
+export function formatMs(ms: number): string {
+  return ms % 1000 === 0 || ms >= 10_000 ? `${Math.round(ms / 100) / 10}\u00a0s` : ms >= 1000 ? `${ms / 1000}\u00a0s` : `${ms}\u00a0ms`
+}
+
+/** "0:20.5" since the scene began. */
+export function formatClock(ms: number): string {
+  const seconds = (ms % 60_000) / 1000
+  const text = Number.isInteger(seconds) ? String(seconds).padStart(2, "0") : seconds.toFixed(3).padStart(6, "0")
+  return `${Math.floor(ms / 60_000)}:${text}`
+}
+
+export function summarize(move: Move): Summary {
+  if (move.request === undefined) return { agent: "", does: `${formatMs(move.passMs ?? 0)} pass`, resource: "" }
+  const [line = "", ...rest] = move.request.trimStart().split("\n")
+  const [method = "", target = ""] = line.split(/\s+/)
+  const route = target.replace(/^.*\/coordination/, "")
+  let body: Record<string, unknown> = {}
+  try {
+    body = JSON.parse(rest.join("\n")) as Record<string, unknown>
+  } catch {
+    // a read has none, and one that is being written is not JSON yet
+  }
+  const text = (name: string) => (typeof body[name] === "string" ? (body[name] as string) : "")
+  const agent = bareName(text("actorDid"))
+  const resource = text("resource") || decoded(/[?&]resource=([^&\s]*)/.exec(route)?.[1] ?? "")
+  if (method === "POST" && route === "/lease") {
+    const operation = text("operation")
+    return { agent, does: operation ? `asks to ${operation}` : "asks for", resource }
+  }
+  if (method === "POST" && route === "/release") return { agent, does: "releases", resource }
+  if (method === "POST" && route === "/renew") return { agent, does: "renews", resource }
+  if (method === "GET" && route.startsWith("/wait")) return { agent: "", does: "who waits?", resource }
+  if (method === "DELETE" && route.startsWith("/wait")) return { agent: bareName(/authorization:\s*\S+\s+(\S+)/i.exec(move.request)?.[1] ?? ""), does: "leaves the queue of", resource }
+  if (method === "GET" && route.startsWith("/agents/")) return { agent: bareName(decoded(route.slice("/agents/".length))), does: "how does it stand?", resource: "" }
+  return { agent: "", does: line.slice(0, 40) || "an empty request", resource: "" }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+const actions: Record<string, (entry: Entry) => string> = {
+  grant: (e) => `${holder(e)} is granted ${e.resource}, fence ${e.fence}`,
+  renew: (e) => `${holder(e)} renews ${e.resource}`,
+  release: (e) => `${holder(e)} releases ${e.resource}, trust ${e.trust}`,
+  expire: (e) => `the lease of ${holder(e)} on ${e.resource} runs out, trust ${e.trust}`,
+  queue: (e) => `${waiter(e)} takes a place for ${e.resource}`,
+  unqueue: (e) => `${waiter(e)} gives its place for ${e.resource} up`,
+  reserve: (e) => `${e.resource} is kept for ${waiter(e)}`,
+  lapse: (e) => `the place of ${waiter(e)} for ${e.resource} lapses`,
+  deadlock: (e) => `${bareName(e.actorDid)} would close a circle at ${e.resource}`,
+}
+
+const holder = (e: Entry) => bareName(e.holder ?? "")
+const waiter = (e: Entry) => bareName(e.waiter?.actorDid ?? "")
+
+/** A transition as a sentence. */
+export function sentence(entry: Entry): string {
+  return actions[entry.action]?.(entry) ?? `${entry.action} of ${entry.resource}`
+}
