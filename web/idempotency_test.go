@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -133,7 +134,7 @@ func TestWhatIsNotRemembered(t *testing.T) {
 
 		poll := keyed(request{as: root, method: "POST", path: coordination + "/lease", body: asks(root, "lock:b", `"waitMs":60000`)}, "poll")
 		w.granted(alpha, "lock:b", `"ttlMs":300000`)
-		ctx, hangUp := contextOf(t)
+		ctx, hangUp := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if resp, err := w.client.Do(w.newRequest(ctx, poll)); err == nil {

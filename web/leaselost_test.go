@@ -9,10 +9,6 @@ import (
 	"time"
 )
 
-func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
-	return context.WithCancel(t.Context())
-}
-
 // A former holder hears with its next answer, of any kind and once, how its leases ended.
 func TestAFormerHolderIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -61,6 +57,15 @@ func TestAFormerHolderIsTold(t *testing.T) {
 			told(rq.method+" "+rq.path, w.do(rq), lost)
 			told("again "+rq.method+" "+rq.path, w.do(rq))
 		}
+
+		lost := lose()
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		stream, err := w.client.Do(w.newRequest(ctx, request{as: alpha, method: "GET", path: "/documents/paper/events/stream"}))
+		w.must(err)
+		leave()
+		stream.Body.Close()
+		told("an event stream", answer{header: stream.Header}, lost)
 
 		expired := w.ok(alpha, "POST", lease1, `{"leaseDurationSeconds":1}`)
 		resource := w.granted(alpha, "lock:a", `"ttlMs":2000`)
