@@ -379,8 +379,9 @@ func TestReplicasAgreeWithTheServer(t *testing.T) {
 			a.mustSettle()
 			b.mustSettle()
 		}
+		text := w.read(id).Sections[0].Text // by the desk, once it has told the peers
 		a.mustSettle()
-		text := w.read(id).Sections[0].Text
+		b.mustSettle()
 		if a.text(sid) != text || b.text(sid) != text || len(strings.Fields(text)) != 2+45 {
 			t.Errorf("the server has %q, the replicas %q and %q", text, a.text(sid), b.text(sid))
 		}
