@@ -97,6 +97,9 @@ func (g *Graph) UnmarshalBinary(data []byte) error {
 // From gives the changes from the nth on, counted from 0, in the order in which they were added.
 func (g *Graph) From(n int) []Hash { return slices.Clone(g.hashes[min(n, len(g.hashes)):]) }
 
+// Hash is the change with the given number, which must be one of the graph's: counted from 0, as Number does.
+func (g *Graph) Hash(n int) Hash { return g.hashes[n] }
+
 // Number gives the place of a change in the order in which they were added, counted from 0.
 func (g *Graph) Number(h Hash) (n int, ok bool) {
 	number, ok := g.number(h)

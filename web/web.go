@@ -115,6 +115,7 @@ func (s *Server) routes() {
 	s.sectionRoutes()
 	s.editRoutes()
 	s.historyRoutes()
+	s.blameRoutes()
 	s.leaseRoutes()
 	s.coordinationRoutes()
 	s.eventRoutes()
