@@ -60,6 +60,7 @@ const (
 	SectionLeaseLapsed     EventType = "section.lease_lapsed"
 	SectionLeaseDeadlock   EventType = "section.lease_deadlock"
 	SectionOverlap         EventType = "section.overlap"
+	SectionConflict        EventType = "section.conflict"
 	SectionFenceStale      EventType = "section.fence_stale"
 	MessagePosted          EventType = "message.posted"
 )

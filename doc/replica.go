@@ -211,6 +211,9 @@ func (d *desk) applyChanges(ctx context.Context, s *step, author Agent, changes 
 			return nil, nil, err
 		}
 	}
+	if err := d.stageConflicts(ctx, s, author, all); err != nil {
+		return nil, nil, err
+	}
 	acted = all.sectionIDs()
 	return acted, refuse, d.stageOverrides(s, author, acted, ready[len(ready)-1].Hash, viaSync)
 }

@@ -227,6 +227,7 @@ func (r *replica) settle() error {
 				return err
 			}
 		}
+		synctest.Wait() // who wrote is answered before the others are told
 		r.mu.Lock()
 		inbox := r.inbox
 		r.inbox = nil
