@@ -179,9 +179,17 @@ var codesOfPlaces = map[string]code.Code{
 	"body.role":                 code.InvalidRole,
 	"body.base":                 code.InvalidVersion,
 	"body.markdown":             code.InvalidMarkdown,
-	"query.from":                code.InvalidVersion,
 
 	"revert-section body.to": code.InvalidVersion,
+
+	// of tools
+	"arguments.seconds":     code.InvalidDuration,
+	"arguments.waitSeconds": code.InvalidDuration,
+	"arguments.ttlMs":       code.InvalidDuration,
+	"arguments.waitMs":      code.InvalidDuration,
+	"arguments.actorDid":    code.InvalidAgent,
+	"arguments.base":        code.InvalidVersion,
+	"arguments.since":       code.InvalidCursor,
 }
 
 // foundByHuma says in our codes what huma found wrong with a request. Values are never repeated: they

@@ -66,7 +66,7 @@ func (s *Server) sectionHistory(ctx context.Context, in *sectionHistoryInput) (*
 
 type diffDocumentInput struct {
 	DocumentPath
-	From string `query:"from" required:"true" minLength:"1" doc:"A version."`
+	From string `query:"from" doc:"A version; it has to be given."`
 	To   string `query:"to" doc:"A version; the present one if not given."`
 }
 
@@ -91,6 +91,9 @@ func (s *Server) diffDocument(ctx context.Context, in *diffDocumentInput) (*diff
 	meta, err := s.find(ctx, in.Slug)
 	if err != nil {
 		return nil, err
+	}
+	if in.From == "" {
+		return nil, code.New(code.InvalidVersion, `"from" says from which version on`)
 	}
 	update, err := s.library.Diff(ctx, keyOf(ctx), meta.ID, crdt.Version(in.From), crdt.Version(in.To))
 	if err != nil {

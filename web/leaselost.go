@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -55,35 +56,19 @@ func (w *lostTeller) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// tell takes the news. It stays where it is for a caller who is not known, or gone.
+// tell takes the news, but for MCP, whose results tell it.
 func (w *lostTeller) tell() {
 	s, ctx := w.server, w.request.Context()
-	key := callOf(ctx).key
-	if key.Agent == "" || ctx.Err() != nil {
+	if w.request.URL.Path == MCPPath {
 		return
 	}
-	events := s.leases.TakeLost(key.Agent)
-	if len(events) == 0 {
+	lost := s.takeLost(ctx, onCoordination(w.request.URL.Path))
+	if len(lost) == 0 {
 		return
 	}
-	sight := s.library.Sight(key)
 	var ids []string
-	var lost []LostLease
-	for _, e := range events {
-		name, _, err := sight.Name(ctx, e.Resource)
-		if err != nil { // it is told by its inner name rather than not at all
-			s.log.WarnContext(ctx, "lost lease not named", "request", callOf(ctx).id, "err", err)
-			name = string(e.Resource)
-		}
-		_, sid, _ := doc.ParseSectionResource(e.Resource)
-		l := LostLease{LeaseID: e.Lease.ID, Resource: name, SectionID: sid, Fence: e.Lease.Fence, Action: e.Kind, Reason: e.Reason, At: doc.FormatTime(e.At)}
-		if e.Actor != doc.System {
-			l.By = string(e.Actor)
-			if onCoordination(w.request.URL.Path) {
-				l.By = string(wire.DIDOf(e.Actor))
-			}
-		}
-		ids, lost = append(ids, string(l.LeaseID)), append(lost, l)
+	for _, l := range lost {
+		ids = append(ids, string(l.LeaseID))
 	}
 	w.Header().Set(leaseLostHeader, strings.Join(ids, ", "))
 	if w.Header().Get("Content-Type") != jsonType {
@@ -95,6 +80,38 @@ func (w *lostTeller) tell() {
 		return
 	}
 	w.field = field[1 : len(field)-1]
+}
+
+// takeLost takes the news of lost leases for an answer to the caller. It stays where it is for a caller who is not known, or
+// gone. The coordination door names agents by DID.
+func (s *Server) takeLost(ctx context.Context, coordination bool) []LostLease {
+	key := callOf(ctx).key
+	if key.Agent == "" || ctx.Err() != nil {
+		return nil
+	}
+	events := s.leases.TakeLost(key.Agent)
+	if len(events) == 0 {
+		return nil
+	}
+	sight := s.library.Sight(key)
+	var lost []LostLease
+	for _, e := range events {
+		name, _, err := sight.Name(ctx, e.Resource)
+		if err != nil { // it is told by its inner name rather than not at all
+			s.log.WarnContext(ctx, "lost lease not named", "request", callOf(ctx).id, "err", err)
+			name = string(e.Resource)
+		}
+		_, sid, _ := doc.ParseSectionResource(e.Resource)
+		l := LostLease{LeaseID: e.Lease.ID, Resource: name, SectionID: sid, Fence: e.Lease.Fence, Action: e.Kind, Reason: e.Reason, At: doc.FormatTime(e.At)}
+		if e.Actor != doc.System {
+			l.By = string(e.Actor)
+			if coordination {
+				l.By = string(wire.DIDOf(e.Actor))
+			}
+		}
+		lost = append(lost, l)
+	}
+	return lost
 }
 
 // Write puts the news before the other fields of a JSON object.
