@@ -66,7 +66,7 @@ func Play(moves []Move) ([]Turn, error) {
 				return nil, fmt.Errorf("move %d: 0 to %v can pass, not %v", i+1, MaxPass, d)
 			}
 			w.pass(d)
-			turn.Verdict = Verdict{Word: "time passes", Tone: Neutral, Text: fmt.Sprintf("%v pass.", d)}
+			turn.Verdict = Verdict{Word: "time passes", Tone: Neutral, Text: span(d) + " pass."}
 		}
 		turn.Happened, turn.Late, turn.World = w.happened, w.late, w.view()
 		turns = append(turns, turn)

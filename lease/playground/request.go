@@ -221,8 +221,8 @@ func (w *world) lease(r request) reply {
 	if held, ok := errors.AsType[*lease.Refusal](err); ok && held.Why == lease.Held && held.Position > 0 {
 		w.polls = append(w.polls, poll{w.move, ask, w.now.Add(wire.Milliseconds(in.WaitMs))})
 		return reply{verdict: Verdict{Word: "waits", Tone: Waits, Text: fmt.Sprintf(
-			"%s waits in the request itself, %s in line, for at most %v: step the clock, or let the holder release.",
-			agent, ordinal(held.Position), wire.Milliseconds(in.WaitMs))}}
+			"%s waits in the request itself, %s in line, for at most %s: step the clock, or let the holder release.",
+			agent, ordinal(held.Position), span(wire.Milliseconds(in.WaitMs)))}}
 	}
 	return w.leased(answer, err)
 }

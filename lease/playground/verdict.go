@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"cowrite/lease"
 	"cowrite/lease/wire"
@@ -104,7 +106,7 @@ func (w *world) granted(l lease.Lease) Verdict {
 	if l.AcquiredAt.Before(w.now) {
 		word, end = "renewed", " more."
 	}
-	return Verdict{Word: word, Tone: Yes, Text: fmt.Sprintf("%s %s %s for %v%s Fence %d.", l.Holder, does, l.Resource, l.ExpiresAt.Sub(w.now), end, l.Fence)}
+	return Verdict{Word: word, Tone: Yes, Text: fmt.Sprintf("%s %s %s for %s%s Fence %d.", l.Holder, does, l.Resource, span(l.ExpiresAt.Sub(w.now)), end, l.Fence)}
 }
 
 // told is a refusal of the kernel in a sentence or two, "" where its message says it.
@@ -120,14 +122,14 @@ func (w *world) told(r *lease.Refusal) string {
 		}
 		return "Refused at once: " + strings.Join(steps, ", ") + ", and so round again."
 	case lease.QueueFull:
-		return fmt.Sprintf("%s The queue of %d is full: back off for %v and ask again.", w.inTheWay(r.Status), r.Limit, r.Wait)
+		return fmt.Sprintf("%s The queue of %d is full: back off for %s and ask again.", w.inTheWay(r.Status), r.Limit, span(r.Wait))
 	case lease.Held, lease.NotQueued:
 		text := w.inTheWay(r.Status)
 		if r.Position > 0 {
 			text += fmt.Sprintf(" The caller is %s in line.", ordinal(r.Position))
 		}
 		if r.Wait > 0 {
-			text += fmt.Sprintf(" Back off for %v.", r.Wait)
+			text += fmt.Sprintf(" Back off for %s.", span(r.Wait))
 		}
 		return text
 	case lease.NoActiveLease:
@@ -148,11 +150,19 @@ func (w *world) inTheWay(s lease.Status) string {
 		if len(names) > 1 {
 			verb = "hold"
 		}
-		return fmt.Sprintf("%s %s it for %v more.", strings.Join(names, " and "), verb, s.Holders[0].ExpiresAt.Sub(w.now))
+		return fmt.Sprintf("%s %s it for %s more.", strings.Join(names, " and "), verb, span(s.Holders[0].ExpiresAt.Sub(w.now)))
 	case len(s.Queue) > 0 && !s.Queue[0].Reserved.IsZero():
-		return fmt.Sprintf("It is kept for %s, who waited first, for %v.", s.Queue[0].Agent, s.Queue[0].Reserved.Sub(w.now))
+		return fmt.Sprintf("It is kept for %s, who waited first, for %s.", s.Queue[0].Agent, span(s.Queue[0].Reserved.Sub(w.now)))
 	}
 	return "Others come before."
+}
+
+// span is a duration as people write it: milliseconds below a second, else seconds.
+func span(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 }
 
 // ordinal is a place in a line: queues are short.
