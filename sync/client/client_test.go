@@ -1,0 +1,295 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cowrite/crdt"
+	"cowrite/doc"
+	"cowrite/doc/code"
+	"cowrite/sync/agent"
+	"cowrite/sync/client"
+)
+
+func TestMirrorAndEdits(t *testing.T) {
+	s := start()
+	defer s.close()
+	ctx := soon(t)
+	alice, bob := s.connect("alice"), s.connect("bob")
+	defer alice.Close()
+	defer bob.Close()
+	name, err := alice.CreateDocument(ctx, client.NewDocument{Slug: "notes", Markdown: "# Notes\n\nOne two three.\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, err := alice.Open(ctx, name, client.Open{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	his, err := bob.Open(ctx, name, client.Open{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := mine.Sections()[0]
+	base := mine.Version()
+	if _, err := mine.Edit(ctx, section.ID, client.Replace(agent.Replacement{Find: "two", With: "2"}).On(base)); err != nil {
+		t.Fatal(err)
+	}
+	ack, err := his.Edit(ctx, section.ID, client.Text("# Notes\n\nOne two three four.\n").On(base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ack.Merged || ack.MergedFrom.Agents[0] != "alice" {
+		t.Errorf("the merge was told as %+v", ack)
+	}
+	const merged = "# Notes\n\nOne 2 three four.\n"
+	for _, d := range []*client.Document{mine, his} {
+		if _, err := d.WaitText(ctx, section.ID, func(text string) bool { return text == merged }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := alice.Markdown(ctx, name); err != nil || got != merged {
+		t.Errorf("REST reads %q, %v", got, err)
+	}
+	if _, err := his.Change(ctx, section.ID, strings.ToUpper); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := his.Edit(ctx, section.ID, client.Replace(agent.Replacement{Find: "nowhere", With: "x"})); !code.Is(err, code.TextNotFound) {
+		t.Errorf("a passage that is not there: %v", err)
+	}
+	if _, err := his.Edit(ctx, section.ID, client.Ops(agent.TextOp{At: 0, Insert: "\U0001F600"})); err != nil {
+		t.Fatal(err)
+	}
+	added, err := mine.Add(ctx, "", section.ID, "## More\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mine.Move(ctx, added.Section.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mine.Remove(ctx, section.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mine.Restore(ctx, section.ID); err != nil {
+		t.Fatal(err)
+	}
+	want := "## More\n\U0001F600# NOTES\n\nONE 2 THREE FOUR.\n"
+	waitMarkdown(t, his, want)
+	if _, err := bob.Open(ctx, "nowhere", client.Open{}); !code.Is(err, code.DocumentNotFound) {
+		t.Errorf("a document that is not there: %v", err)
+	}
+	if _, err := bob.Markdown(ctx, "nowhere"); !code.Is(err, code.DocumentNotFound) {
+		t.Errorf("a document that is not there: %v", err)
+	}
+}
+
+// waitMarkdown waits until a document has a text.
+func waitMarkdown(t *testing.T, d *client.Document, want string) {
+	t.Helper()
+	ctx := soon(t)
+	for {
+		before := d.Version()
+		if d.Markdown() == want {
+			return
+		}
+		if err := d.WaitVersion(ctx, before); err != nil {
+			t.Fatalf("the text is %q, want %q: %v", d.Markdown(), want, err)
+		}
+	}
+}
+
+// Whatever the line does, edits count once, the mirror stays exact and the log has no gap.
+func TestBrokenLines(t *testing.T) {
+	s := start()
+	defer s.close()
+	ctx := soon(t)
+	lines := newCuttable()
+	alice, err := client.Connect(ctx, client.Options{URL: s.url, Key: s.key("alice"), HTTP: lines.Client, Random: func() float64 { return 0 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alice.Close()
+	if _, err := alice.CreateDocument(ctx, client.NewDocument{Slug: "notes", Markdown: "# Notes\n"}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := alice.Open(ctx, "notes", client.Open{Events: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := d.Sections()[0].ID
+	want := "# Notes\n"
+	for i := range 10 {
+		line := fmt.Sprintf("line %d\n", i)
+		done := make(chan error, 1)
+		go func() {
+			_, err := d.Edit(ctx, section, client.Ops(agent.TextOp{At: len(want), Insert: line}))
+			done <- err
+		}()
+		lines.cut(false)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		want += line
+	}
+	waitMarkdown(t, d, want)
+	for seq := 1; seq <= 11; seq++ { // the document's creation, and ten edits
+		e, err := d.Next(ctx)
+		if err != nil || string(e.Seq) != fmt.Sprint(seq) {
+			t.Fatalf("event %d is %+v, %v", seq, e, err)
+		}
+	}
+}
+
+// A message that may have been posted or not is not posted again.
+func TestUnknownOutcome(t *testing.T) {
+	s := start()
+	defer s.close()
+	ctx := soon(t)
+	lines := newCuttable()
+	alice, err := client.Connect(ctx, client.Options{URL: s.url, Key: s.key("alice"), HTTP: lines.Client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alice.Close()
+	if _, err := alice.CreateDocument(ctx, client.NewDocument{Slug: "notes"}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := alice.Open(ctx, "notes", client.Open{LogOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		done := make(chan error, 1)
+		go func() {
+			_, err := d.Post(ctx, map[string]int{"n": 1})
+			done <- err
+		}()
+		lines.cut(false)
+		if err := <-done; errors.Is(err, client.ErrUnknownOutcome) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("no post of fifty was hit by the cut of its line")
+}
+
+// A lease renews itself for as long as it is held; when the line is down for too long it is lost, and its holder hears of it.
+func TestLeaseRenewsItself(t *testing.T) {
+	s := start()
+	defer s.close()
+	ctx := soon(t)
+	lines := newCuttable()
+	var told atomic.Int32
+	alice, err := client.Connect(ctx, client.Options{
+		URL: s.url, Key: s.key("alice"), HTTP: lines.Client, LeaseLost: func(agent.LostLease) { told.Add(1) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alice.Close()
+	if _, err := alice.CreateDocument(ctx, client.NewDocument{Slug: "notes", Markdown: "# Notes\n"}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := alice.Open(ctx, "notes", client.Open{Events: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := d.Sections()[0].ID
+	held, err := d.Lease(ctx, section, client.Ask{Duration: time.Second, Reason: "writing"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for renewals := 0; renewals < 4; { // longer than its second
+		e, err := d.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == string(doc.SectionLeaseRenewed) {
+			renewals++
+		}
+	}
+	bob := s.connect("bob")
+	defer bob.Close()
+	his, err := bob.Open(ctx, "notes", client.Open{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := his.Lease(ctx, section, client.Ask{}); !code.Is(err, code.SectionLeased) {
+		t.Errorf("a lease that is held: %v", err)
+	}
+	lines.cut(true)
+	got, err := his.Lease(ctx, section, client.Ask{Duration: 10 * time.Second, Wait: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-held.Lost():
+	case <-ctx.Done():
+		t.Fatal("the loss was not noticed")
+	}
+	lines.cut(false)
+	for told.Load() == 0 && ctx.Err() == nil {
+		if _, err := d.Next(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Edit(ctx, section, client.Ops(agent.TextOp{Insert: "!"}).Under(held.Fence)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ack, err := d.Edit(ctx, section, client.Ops(agent.TextOp{Insert: "!"}).Under(held.Fence))
+	if err != nil || ack.Advisory == nil || ack.Advisory.Kind != "stale_fence" || ack.Advisory.Holder != "bob" {
+		t.Errorf("a write under a lost lease: %+v, %v", ack, err)
+	}
+	if err := got.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.keeper.Status(doc.SectionResource(mustFind(t, s), doc.SectionID(section))).Holders) != 0 {
+		t.Error("a released lease is still held")
+	}
+}
+
+// A revoked key ends the client for good.
+func TestRevokedKeyEndsTheClient(t *testing.T) {
+	s := start()
+	defer s.close()
+	ctx := soon(t)
+	alice := s.connect("alice")
+	defer alice.Close()
+	name, err := alice.CreateDocument(ctx, client.NewDocument{Slug: "notes", Markdown: "# Notes\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := alice.Open(ctx, name, client.Open{Events: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range s.hub.Sockets() {
+		s.hub.CloseKey(info.Key, code.New(code.KeyRevoked, "revoked"))
+	}
+	for err == nil {
+		_, err = d.Next(ctx)
+	}
+	if !code.Is(err, code.KeyRevoked) || !code.Is(alice.Err(), code.KeyRevoked) {
+		t.Errorf("after the revocation: %v, %v", err, alice.Err())
+	}
+	if _, err := d.Edit(ctx, "x", client.Text("")); !code.Is(err, code.KeyRevoked) {
+		t.Errorf("an edit after it: %v", err)
+	}
+	if _, err := client.Connect(ctx, client.Options{URL: s.url, Key: "cw_nonsense", HTTP: fresh()}); !code.Is(err, code.Unauthorized) {
+		t.Errorf("a key that is none: %v", err)
+	}
+}
+
+func mustFind(t *testing.T, s *server) crdt.DocumentID {
+	t.Helper()
+	meta, err := s.library.Find(t.Context(), doc.Key{Role: doc.Viewer, Pattern: "*"}, "notes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return meta.ID
+}

@@ -1,0 +1,138 @@
+package client_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"cowrite/crdt/engine"
+	"cowrite/doc"
+	"cowrite/doc/storetest"
+	"cowrite/lease"
+	"cowrite/sync/agentsocket"
+	"cowrite/sync/client"
+	"cowrite/sync/hub"
+	"cowrite/web"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is a whole server in this process, on a free port.
+type server struct {
+	url     string
+	library *doc.Library
+	keeper  *lease.Keeper
+	keyring *doc.Keyring
+	hub     *hub.Hub
+	close   func()
+}
+
+// start starts a server. Whatever fails here panics: examples have no test to fail.
+func start() *server {
+	ctx := context.Background()
+	s := &server{}
+	store := storetest.NewMemory()
+	losses := new(agentsocket.Losses)
+	idempotency := doc.NewIdempotency(store, nil)
+	var err error
+	s.keeper, err = lease.Open(ctx, idempotency.LeaseStore(nil), lease.Options{Observe: losses.Observe})
+	must(err)
+	eng := engine.New(engine.Options{})
+	s.library, err = doc.Open(doc.Options{Store: store, Engine: eng, Leases: s.keeper, Now: s.keeper.Now})
+	must(err)
+	s.keyring = doc.OpenKeyring(store, nil, nil)
+	s.hub = hub.New(hub.Options{Documents: hub.Library(s.library)})
+	authenticate := web.Authenticate(s.keyring)
+	site := httptest.NewServer(web.New(web.Options{
+		Library: s.library, Keyring: s.keyring, Idempotency: idempotency,
+		Agent: agentsocket.Handler(agentsocket.Options{
+			Hub: s.hub, Library: s.library, Keyring: s.keyring, Idempotency: idempotency, Losses: losses, Authenticate: authenticate,
+		}),
+	}))
+	s.url = site.URL
+	s.close = func() {
+		must(s.hub.Close(ctx))
+		site.Close()
+		must(s.library.Close(ctx))
+		must(s.keeper.Close())
+		must(eng.Close())
+		must(store.Close())
+	}
+	return s
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// key makes a key for an agent.
+func (s *server) key(name string) string {
+	_, secret, err := s.keyring.Create(context.Background(), doc.Key{Agent: doc.Agent(name), Role: doc.Editor, Pattern: "*"})
+	must(err)
+	return string(secret)
+}
+
+// connect connects an agent.
+func (s *server) connect(name string) *client.Client {
+	c, err := client.Connect(context.Background(), client.Options{URL: s.url, Key: s.key(name), HTTP: fresh()})
+	must(err)
+	return c
+}
+
+// fresh is an HTTP client that keeps no idle connections, so that nothing of it is left at the end of a test.
+func fresh() *http.Client { return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} }
+
+// cuttable is an HTTP client whose lines a test can cut.
+type cuttable struct {
+	*http.Client
+	mu    sync.Mutex
+	lines []net.Conn
+	down  bool // new ones are refused
+}
+
+func newCuttable() *cuttable {
+	c := &cuttable{}
+	var dialer net.Dialer
+	c.Client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c.mu.Lock()
+		down := c.down
+		c.mu.Unlock()
+		if down {
+			return nil, net.ErrClosed
+		}
+		line, err := dialer.DialContext(ctx, network, address)
+		if err == nil {
+			c.mu.Lock()
+			c.lines = append(c.lines, line)
+			c.mu.Unlock()
+		}
+		return line, err
+	}}}
+	return c
+}
+
+// cut ends all lines; down says whether new ones are refused from now on.
+func (c *cuttable) cut(down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down = down
+	for _, line := range c.lines {
+		_ = line.Close()
+	}
+	c.lines = nil
+}
+
+// soon is the patience of a test: nothing in it takes so long.
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
