@@ -3,7 +3,11 @@ package engine
 import (
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"cowrite/crdt"
 )
@@ -32,4 +36,69 @@ func BenchmarkEdit(b *testing.B) {
 			}
 		})
 	}
+}
+
+// One character replaced on the version ten changes ago of a text of 2,000, at several lengths of history. Where the
+// sequence maps it that is all from the older text to the change in the engine, the graph and the sequence. The engine is
+// in this process, so that cpu-ns/op is all that an edit takes of the processor, whatever else the machine does.
+func BenchmarkEditOnAnOlderVersion(b *testing.B) {
+	for _, way := range []string{"mapped", "forked"} {
+		for _, history := range []int{0, 5_000, 20_000} {
+			b.Run(fmt.Sprint(way, "/", history), func(b *testing.B) { benchmarkOlder(b, history, way == "mapped") })
+		}
+	}
+}
+
+func benchmarkOlder(b *testing.B, history int, mapped bool) {
+	const length, behind = 2000, 10
+	d := load(b, New(Options{Random: seeded(1)}))
+	g := crdt.NewGraph()
+	s := crdt.NewSequence(g, bodyPath)
+	var versions [][]crdt.Hash
+	edit := func(base []crdt.Hash, ops ...Op) {
+		c, err := d.Edit(b.Context(), base, noon, ops)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if c != nil {
+			g.Add(*c)
+			s.Add(*c)
+		}
+		versions = append(versions, g.Heads())
+	}
+	edit(nil, PutMap{bodyPath[:1]}, PutMap{bodyPath[:2]}, PutText{bodyPath, strings.Repeat("x", length)})
+	random := rand.New(rand.NewPCG(1, 2))
+	for range history + behind { // the text stays as it is, and all that it ever was stays in the document
+		edit(nil, Splice{bodyPath, random.IntN(length), 1, "x"})
+	}
+	before := processorTime(b)
+	for b.Loop() {
+		base := versions[len(versions)-1-behind]
+		op := crdt.Splice{At: random.IntN(length), Delete: 1, Insert: "x"}
+		if !mapped {
+			edit(base, onText([]crdt.Splice{op})...)
+			continue
+		}
+		past, err := s.Past(base)
+		if err != nil {
+			b.Fatal(err)
+		}
+		now, err := s.Len() // more than it was where two replaced the same character
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := past.Text(strings.Repeat("x", now)); err != nil {
+			b.Fatal(err)
+		}
+		edit(nil, onText(past.Onto([]crdt.Splice{op}))...)
+	}
+	b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
