@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,8 +23,7 @@ Leases are advisory: one tells others that you are editing a section, and never 
 A refusal is {"error": CODE, "message", ...facts}: the facts say what to do next. Give each edit an idempotencyKey, and send it again under the same one when an answer was lost.`
 
 // toOlderClients follows the instructions for clients of revisions before 2026-07-28.
-const toOlderClients = `
-This server keeps no sessions, so it sends no notices to clients of this protocol revision: call events with waitSeconds instead.`
+const toOlderClients = `This server keeps no sessions, so it sends no notices to clients of this protocol revision: call events with waitSeconds instead.`
 
 // mcpRoutes serves the tools and resources. They call what the REST routes call, in this process.
 func (s *Server) mcpRoutes() {
@@ -83,13 +81,13 @@ func (s *Server) mcpGuard(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.ListResourcesParams:
 			return s.listMCPResources(ctx, params)
 		case *mcp.SubscribeParams, *mcp.UnsubscribeParams:
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: strings.TrimSpace(toOlderClients)}
+			return nil, s.rpcRefusal(ctx, code.New(code.MethodNotAllowed, "%s", toOlderClients))
 		case *mcp.SubscriptionsListenParams:
 			return s.mcpListen(ctx, params, func(ctx context.Context) (mcp.Result, error) { return next(ctx, method, req) })
 		}
 		result, err = next(ctx, method, req)
 		if answer, ok := result.(*mcp.InitializeResult); ok {
-			answer.Instructions += toOlderClients
+			answer.Instructions += "\n" + toOlderClients
 			answer.Capabilities.Resources.Subscribe = false
 		}
 		return result, err
