@@ -70,9 +70,9 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 	return a, nil
 }
 
-// Receive takes in a sync message of the peer: its changes are applied, stored, and then answered and fanned
-// out through Deliver. It returns when that is done; an error is a refusal that ends the conversation: BAD_FRAME for
-// what is no sync message, BAD_CHANGE for a change that is not valid, TOO_LARGE for one that is too large.
+// Receive takes in a sync message of the peer. It returns when the peer's changes are stored and the answer was handed to
+// Deliver; the other peers are told right after. An error is a refusal that ends the conversation: BAD_FRAME for what
+// is no sync message, BAD_CHANGE for a change that is not valid, TOO_LARGE for one that is too large.
 func (a *Attachment) Receive(ctx context.Context, message []byte) error {
 	m, err := crdt.ParseMessage(message, a.lib.limits.change())
 	if bad := (*crdt.ParseError)(nil); errors.As(err, &bad) && bad.TooLarge {

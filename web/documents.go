@@ -73,17 +73,19 @@ func (s *Server) documentRoutes() {
 		id: "create-document", method: http.MethodPost, path: "/documents", tag: tag, status: http.StatusCreated,
 		summary: "Create a document",
 		about: "Markdown is split into sections at its headings; joined again they give the same bytes. Without a slug one is made " +
-			"from the title or the first heading. A slug is never reused.",
+			"from the title or the first heading. A slug is never reused.\n\nA body of type `application/vnd.automerge` is a saved Automerge " +
+			"document, of at most 32 MiB, all of whose changes are kept; `?slug=` names it.",
 		body:    documentBody,
-		refuses: []code.Code{code.InvalidSlug, code.SlugTaken, code.InvalidMarkdown, code.Forbidden, code.Busy, code.ShuttingDown},
+		refuses: []code.Code{code.InvalidSlug, code.SlugTaken, code.InvalidMarkdown, code.BadChange, code.Forbidden, code.Busy, code.ShuttingDown},
 	}, s.createDocument)
 	register(s, route{
 		id: "get-document", method: http.MethodGet, path: "/documents/{slug}", tag: tag, status: http.StatusOK,
 		summary: "Read a document",
-		about:   "With `Accept: text/markdown` the answer is the Markdown, byte for byte what was imported and edited since.",
+		about: "With `Accept: text/markdown` the answer is the Markdown, byte for byte what was imported and edited since. With " +
+			"`Accept: application/vnd.automerge` it is the document as Automerge saves it.",
 		tagged:  true,
 		refuses: append([]code.Code{code.NotAcceptable, code.InvalidVersion}, ofDocuments...),
-		answers: map[string]reflect.Type{jsonType: reflect.TypeFor[document](), markdownType: reflect.TypeFor[string]()},
+		answers: map[string]reflect.Type{jsonType: reflect.TypeFor[document](), markdownType: reflect.TypeFor[string](), savedType: reflect.TypeFor[string]()},
 	}, s.getDocument)
 	register(s, route{
 		id: "change-document", method: http.MethodPatch, path: "/documents/{slug}", tag: tag, status: http.StatusOK,
@@ -221,9 +223,16 @@ func (s *Server) getDocument(ctx context.Context, in *getDocumentInput) (*getDoc
 	if err != nil {
 		return nil, err
 	}
-	media := accepted(in.Accept, jsonType, markdownType)
+	media := accepted(in.Accept, jsonType, markdownType, savedType)
 	if media == "" {
-		return nil, code.New(code.NotAcceptable, "a document can be had as %s or %s", jsonType, markdownType)
+		return nil, code.New(code.NotAcceptable, "a document can be had as %s, %s or %s", jsonType, markdownType, savedType)
+	}
+	if media == savedType {
+		if in.Version != "" {
+			return nil, code.New(code.NotAcceptable, "a saved document is the present one, with all its history")
+		}
+		out := &getDocumentOutput{Status: http.StatusOK, Vary: "Accept"}
+		return out, s.exportDocument(ctx, meta, out, in.IfNoneMatch)
 	}
 	snap, err := s.snapshot(ctx, meta, crdt.Version(in.Version))
 	if err != nil {

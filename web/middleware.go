@@ -96,6 +96,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(out, r, code.New(code.NotFound, "a path has no empty segments, . or .."))
 		return
 	}
+	if bringsSaved(r) {
+		s.importDocument(s.tellLost(out, r), r)
+		return
+	}
 	s.mux.ServeHTTP(s.tellLost(out, r), r)
 }
 

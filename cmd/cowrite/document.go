@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
 
@@ -12,32 +15,29 @@ import (
 )
 
 type docCommand struct {
-	Import docImport `cmd:"" help:"Make a document of a Markdown file."`
-	Export docExport `cmd:"" help:"Write a document's Markdown to standard output, byte for byte what was brought in."`
+	Import docImport `cmd:"" help:"Make a document of a Markdown file, or of a saved Automerge document (FILE.automerge)."`
+	Export docExport `cmd:"" help:"Write a document's Markdown to standard output, byte for byte what was brought in; or the saved Automerge document to FILE.automerge."`
 	List   docList   `cmd:"" help:"List the documents that the key may read, newest first."`
 }
 
 type docImport struct {
 	remote
-	File  string `arg:"" help:"Markdown file; - is standard input."`
+	File  string `arg:"" help:"Markdown file, or FILE.automerge; - is Markdown from standard input."`
 	Slug  string `help:"Name in addresses: a-z, 0-9 and -. Without it the server makes one."`
 	Title string `help:"Title; without it the first heading."`
 }
 
 func (c docImport) Run(ctx context.Context, p *Program) error {
-	markdown, err := p.read(c.File)
+	content, err := p.read(c.File)
 	if err != nil {
-		return fmt.Errorf("read the Markdown: %w", err)
-	}
-	if !utf8.Valid(markdown) {
-		return fmt.Errorf("%s is not UTF-8 text, so it could not be given back byte for byte", c.File)
+		return fmt.Errorf("read the file: %w", err)
 	}
 	server, err := c.client()
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	d, err := server.CreateDocument(ctx, client.NewDocument{Slug: c.Slug, Title: c.Title, Markdown: string(markdown)})
+	d, err := c.create(ctx, server, content)
 	if err != nil {
 		return err
 	}
@@ -45,9 +45,26 @@ func (c docImport) Run(ctx context.Context, p *Program) error {
 	return err
 }
 
+// savedSuffix is how the name of a file with a saved Automerge document ends.
+const savedSuffix = ".automerge"
+
+func (c docImport) create(ctx context.Context, server *client.Client, content []byte) (client.Document, error) {
+	if strings.HasSuffix(c.File, savedSuffix) {
+		if c.Title != "" {
+			return client.Document{}, errors.New("a saved document has its own title")
+		}
+		return server.ImportDocument(ctx, c.Slug, content)
+	}
+	if !utf8.Valid(content) {
+		return client.Document{}, fmt.Errorf("%s is not UTF-8 text, so it could not be given back byte for byte", c.File)
+	}
+	return server.CreateDocument(ctx, client.NewDocument{Slug: c.Slug, Title: c.Title, Markdown: string(content)})
+}
+
 type docExport struct {
 	remote
 	Document string `arg:"" help:"Slug or document id."`
+	File     string `arg:"" optional:"" help:"Write to this file; FILE.automerge is the saved Automerge document."`
 }
 
 func (c docExport) Run(ctx context.Context, p *Program) error {
@@ -56,7 +73,21 @@ func (c docExport) Run(ctx context.Context, p *Program) error {
 		return err
 	}
 	defer server.Close()
-	return server.Markdown(ctx, c.Document, p.Stdout)
+	if c.File == "" {
+		return server.Markdown(ctx, c.Document, p.Stdout)
+	}
+	var content bytes.Buffer // whole, or there is no file
+	write := server.Markdown
+	if strings.HasSuffix(c.File, savedSuffix) {
+		write = server.Saved
+	}
+	if err := write(ctx, c.Document, &content); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.File, content.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write the file: %w", err)
+	}
+	return nil
 }
 
 type docList struct {

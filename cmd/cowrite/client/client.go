@@ -54,6 +54,7 @@ type call struct {
 	query  url.Values
 	accept string // "" is JSON
 	body   any    // sent as JSON unless nil
+	raw    []byte // sent as it is where there is no body; header says what it is
 	header map[string]string
 }
 
@@ -66,6 +67,8 @@ func (c *Client) do(ctx context.Context, in call) (*http.Response, error) {
 			return nil, fmt.Errorf("encode the request: %w", err)
 		}
 		body = bytes.NewReader(encoded)
+	} else if in.raw != nil {
+		body = bytes.NewReader(in.raw)
 	}
 	segments := []string{"api", "v1"}
 	for _, s := range in.path {
@@ -77,7 +80,7 @@ func (c *Client) do(ctx context.Context, in call) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
-	if body != nil {
+	if in.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "application/json")

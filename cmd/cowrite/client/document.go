@@ -71,6 +71,20 @@ func (c *Client) CreateDocument(ctx context.Context, n NewDocument) (Document, e
 	return d, err
 }
 
+// SavedType is a document as Automerge saves it.
+const SavedType = "application/vnd.automerge"
+
+// ImportDocument makes a document of a saved one; slug "" is left to the server.
+func (c *Client) ImportDocument(ctx context.Context, slug string, saved []byte) (Document, error) {
+	query := url.Values{}
+	if slug != "" {
+		query.Set("slug", slug)
+	}
+	var d Document
+	err := c.json(ctx, call{method: http.MethodPost, path: []string{"documents"}, query: query, raw: saved, header: map[string]string{"Content-Type": SavedType}}, &d)
+	return d, err
+}
+
 // Documents gives one page of the documents that the key may read, newest first, and the cursor of the next
 // page: "" at the end.
 func (c *Client) Documents(ctx context.Context, after string) (docs []Listed, next string, err error) {
@@ -88,7 +102,16 @@ func (c *Client) Documents(ctx context.Context, after string) (docs []Listed, ne
 
 // Markdown writes the document's Markdown to w, byte for byte.
 func (c *Client) Markdown(ctx context.Context, ref string, w io.Writer) error {
-	resp, err := c.do(ctx, call{method: http.MethodGet, path: []string{"documents", ref}, accept: "text/markdown"})
+	return c.download(ctx, ref, "text/markdown", w)
+}
+
+// Saved writes the document to w as Automerge saves it.
+func (c *Client) Saved(ctx context.Context, ref string, w io.Writer) error {
+	return c.download(ctx, ref, SavedType, w)
+}
+
+func (c *Client) download(ctx context.Context, ref, media string, w io.Writer) error {
+	resp, err := c.do(ctx, call{method: http.MethodGet, path: []string{"documents", ref}, accept: media})
 	if err != nil {
 		return err
 	}
