@@ -42,7 +42,7 @@ type commands struct {
 	Keys    keysCommand    `cmd:"" help:"Create, list and revoke API keys, on the data folder itself; the server may be running."`
 	Doc     docCommand     `cmd:"" help:"Bring documents in and out."`
 	Section sectionCommand `cmd:"" help:"Read and write one section."`
-	Lease   leaseCommand   `cmd:"" help:"Take, renew, give back and list leases. A lease is advisory: it never stops a write."`
+	Lease   leaseCommand   `cmd:"" help:"Take, renew, give back and list leases, and hold one while a command runs. A lease is advisory: it never stops a write."`
 	Events  eventsCommand  `cmd:"" help:"Follow and verify a document's event log."`
 	Bench   benchCommand   `cmd:"" help:"Measure this machine."`
 	Version versionCommand `cmd:"" help:"Print the version."`
@@ -73,12 +73,38 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 		fmt.Fprintf(p.Stderr, "cowrite: %v (cowrite --help shows the commands)\n", err)
 		return exitUsage
 	}
-	if err := parsed.Run(); err != nil {
-		fmt.Fprintf(p.Stderr, "cowrite: %s\n", oneLine(err))
-		return exitFailed
-	}
-	return 0
+	return p.ended(parsed.Run())
 }
+
+// ended tells what failed, if anything did, and gives the exit code.
+func (p *Program) ended(err error) int {
+	if err == nil {
+		return 0
+	}
+	exit := exitFailed
+	if e, ok := errors.AsType[*exitError](err); ok {
+		if exit = e.code; e.error == nil {
+			return exit
+		}
+	}
+	fmt.Fprintf(p.Stderr, "cowrite: %s\n", oneLine(err))
+	return exit
+}
+
+// exitError is the end of a command with an exit code of its own; without an error there is nothing to tell.
+type exitError struct {
+	code int
+	error
+}
+
+func (e *exitError) Error() string {
+	if e.error == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.error.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.error }
 
 // fromEnv gives a flag that was not set the value of the environment variable in its tag "from".
 func (p *Program) fromEnv(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {

@@ -1,0 +1,89 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"cowrite/doc/code"
+	"cowrite/lease"
+	"cowrite/lease/wire"
+)
+
+// coordinate sends a call to the coordination door, whose refusals spell their codes in lower case: here they are
+// as in the table.
+func (c *Client) coordinate(ctx context.Context, method, route string, query url.Values, body, out any) error {
+	err := c.json(ctx, call{method: method, path: []string{"acp", "coordination", route}, query: query, body: body}, out)
+	if refused, ok := errors.AsType[*code.Error](err); ok {
+		delete(refused.Facts, "ok") // which the code says
+		return &code.Error{Code: code.Code(strings.ToUpper(string(refused.Code))), Message: refused.Message, Facts: refused.Facts, Cause: refused.Cause}
+	}
+	return err
+}
+
+// Agent tells whom the key acts for.
+func (c *Client) Agent(ctx context.Context) (lease.Agent, error) {
+	var session struct {
+		Agent lease.Agent `json:"agent"`
+	}
+	err := c.json(ctx, call{method: http.MethodGet, path: []string{"session"}}, &session)
+	return session.Agent, err
+}
+
+// AcquireResource asks once for the lease of any resource. LEASE_HELD when it is not to be had now; DEADLOCK when
+// waiting for it would close a circle.
+func (c *Client) AcquireResource(ctx context.Context, ask wire.ResourceLeaseRequest) (wire.ResourceLease, error) {
+	var grant wire.ResourceLeaseGrant
+	err := c.coordinate(ctx, http.MethodPost, "lease", nil, ask, &grant)
+	return grant.Lease, err
+}
+
+// AwaitResource asks for a lease and waits for it in the queue, for longer than a single request may. When the time
+// is up the place is given up too, and the error is the last refusal.
+func (c *Client) AwaitResource(ctx context.Context, ask wire.ResourceLeaseRequest, wait time.Duration) (wire.ResourceLease, error) {
+	end := time.Now().Add(wait)
+	for {
+		ask.WaitMs = min(wire.MaxWait, max(time.Until(end), time.Millisecond)).Milliseconds()
+		granted, err := c.AcquireResource(ctx, ask)
+		if !code.Is(err, code.LeaseHeld) {
+			return granted, err
+		}
+		if time.Now().Before(end) {
+			continue
+		}
+		return wire.ResourceLease{}, errors.Join(err, c.LeaveQueue(ctx, ask.Resource))
+	}
+}
+
+// LeaveQueue gives the caller's place in the queue of a resource up; having none is no error.
+func (c *Client) LeaveQueue(ctx context.Context, resource string) error {
+	return c.coordinate(ctx, http.MethodDelete, "wait", url.Values{"resource": {resource}}, nil, nil)
+}
+
+// RenewResource sets the end of the caller's lease to now and ttl.
+func (c *Client) RenewResource(ctx context.Context, actor wire.DID, resource string, ttl time.Duration) (wire.ResourceLease, error) {
+	var grant wire.ResourceLeaseGrant
+	err := c.coordinate(ctx, http.MethodPost, "renew", nil,
+		wire.ResourceLeaseRenewal{Resource: resource, ActorDID: string(actor), TTLMs: ttl.Milliseconds()}, &grant)
+	return grant.Lease, err
+}
+
+// ReleaseResource ends the caller's lease; with an id only if it is that grant.
+func (c *Client) ReleaseResource(ctx context.Context, actor wire.DID, resource string, id lease.ID) error {
+	return c.coordinate(ctx, http.MethodPost, "release", nil,
+		wire.ResourceLeaseRelease{Resource: resource, ActorDID: string(actor), LeaseID: string(id)}, nil)
+}
+
+// Queues tells who waits for what, or who holds and waits for one resource where it is not "".
+func (c *Client) Queues(ctx context.Context, resource string) (wire.ResourceQueues, error) {
+	query := url.Values{}
+	if resource != "" {
+		query.Set("resource", resource)
+	}
+	var out wire.ResourceQueues
+	err := c.coordinate(ctx, http.MethodGet, "wait", query, nil, &out)
+	return out, err
+}
