@@ -5,6 +5,7 @@ GO       ?= go
 ADDR     ?= 127.0.0.1:8080
 DATA     ?= ./data
 FUZZTIME ?= 1m
+SOAK     ?= 5m
 PKG      ?= ./...
 
 PAGE     := web/ui/dist/index.html
@@ -59,6 +60,9 @@ race: ## Run the tests with the race detector, with what is installed and built 
 
 simulate: ## Run the lease simulation in its long form: 10,000 seeds of 1,000 steps
 	$(GO) test ./lease -run Simulation -sim.seeds 10000 -timeout 60m
+
+soak: sync/e2e/node_modules/.package-lock.json ## Have eight agents write one document for SOAK (5m), over lines that break
+	COWRITE_SOAK=$(SOAK) $(GO) test -run '^TestEightAgents$$' -count=1 -timeout 30m -v ./sync/e2e
 
 fuzz: ## Run each fuzz target for FUZZTIME (1m)
 	FUZZTIME=$(FUZZTIME) .ci/fuzz
