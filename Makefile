@@ -43,6 +43,10 @@ $(WASM): $(KERNEL) go.mod
 	GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags='-s -w' -o $@ ./lease/playground/wasm
 	install -m 644 "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" $(@D)/wasm_exec.js
 
+web/sdk/dist/index.js: web/sdk/node_modules/.package-lock.json $(wildcard web/sdk/src/*.ts web/sdk/*.json)
+	npm --prefix web/sdk run build
+	@touch $@
+
 # npm packages, as the lock file names them.
 %/node_modules/.package-lock.json: %/package-lock.json
 	npm --prefix $* ci --no-audit --no-fund
@@ -52,7 +56,7 @@ $(WASM): $(KERNEL) go.mod
 # Go knows them to depend on, so a remembered result would be worth nothing.
 test: ## Install what the tests need and run every test, with the race detector
 	.ci/packages
-	$(MAKE) build web sync/e2e/node_modules/.package-lock.json
+	$(MAKE) build web sync/e2e/node_modules/.package-lock.json web/sdk/dist/index.js
 	$(GO) test -race -count=1 -timeout 30m ./...
 
 race: ## Run the tests with the race detector, with what is installed and built (PKG=./...)
