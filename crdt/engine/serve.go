@@ -30,7 +30,7 @@ func ServeWorker(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 		a, err := s.serve(ctx, q)
 		a.fail(err)
-		a.Resident = residentMemory()
+		a.Resident = s.resident()
 		if err := writeFrame(out, a); err != nil {
 			return err
 		}
@@ -45,6 +45,20 @@ const collectEvery = 1024
 type server struct {
 	engine Engine
 	docs   map[uint64]Document
+
+	memory   int64 // as last measured
+	measured time.Time
+}
+
+// measureEvery is how often a worker looks at its memory, which costs as much as a keystroke. The process's limit
+// holds in between.
+const measureEvery = 100 * time.Millisecond
+
+func (s *server) resident() int64 {
+	if now := time.Now(); now.Sub(s.measured) >= measureEvery {
+		s.memory, s.measured = residentMemory(), now
+	}
+	return s.memory
 }
 
 func (s *server) serve(ctx context.Context, q request) (a reply, err error) {
