@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"cowrite/doc/code"
@@ -69,13 +70,13 @@ func TestResources(t *testing.T) {
 		for uri, want := range map[string]int64{
 			"cowrite://documents/none":                   int64(code.Table[code.DocumentNotFound].MCP),
 			"cowrite://documents/paper/sections/none":    int64(code.Table[code.SectionNotFound].MCP),
-			"cowrite://documents/paper/sections/-":       mcp.CodeResourceNotFound,
-			"cowrite://documents/paper/history":          mcp.CodeResourceNotFound,
-			"cowrite://documents/":                       mcp.CodeResourceNotFound,
-			"file:///etc/passwd":                         mcp.CodeResourceNotFound,
-			"cowrite://documents/paper/leases/plan":      mcp.CodeResourceNotFound,
+			"cowrite://documents/paper/sections/-":       jsonrpc.CodeInvalidParams,
+			"cowrite://documents/paper/history":          jsonrpc.CodeInvalidParams,
+			"cowrite://documents/":                       jsonrpc.CodeInvalidParams,
+			"file:///etc/passwd":                         jsonrpc.CodeInvalidParams,
+			"cowrite://documents/paper/leases/plan":      jsonrpc.CodeInvalidParams,
 			"cowrite://documents/..%2fpaper":             int64(code.Table[code.DocumentNotFound].MCP),
-			"cowrite://documents/paper/sections/../plan": mcp.CodeResourceNotFound,
+			"cowrite://documents/paper/sections/../plan": jsonrpc.CodeInvalidParams,
 		} {
 			if text, _, err := a.read(uri); !isRPC(err, want) {
 				t.Errorf("%s: %q, %v", uri, text, err)
