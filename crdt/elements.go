@@ -70,7 +70,7 @@ func (e *elements) insert(behind opRef, r *run, older func(a, b opRef) bool) {
 
 // continues says whether another run may become part of this one.
 func (r *run) continues(s *run) bool {
-	return !r.mark && !s.mark && len(r.deleters) == 0 && s.first == opRef{r.first.counter + r.length, r.first.actor}
+	return r.mark == s.mark && len(r.deleters) == 0 && s.first == opRef{r.first.counter + r.length, r.first.actor}
 }
 
 func (e *elements) index(r *run) {
@@ -86,7 +86,7 @@ func (e *elements) index(r *run) {
 func (e *elements) split(r *run, offset uint32) {
 	cut := byteOffset(r.text, r.length, offset)
 	rest := &run{
-		first: opRef{r.first.counter + offset, r.first.actor}, length: r.length - offset,
+		first: opRef{r.first.counter + offset, r.first.actor}, length: r.length - offset, mark: r.mark,
 		text: r.text[cut:], deleters: slices.Clone(r.deleters),
 	}
 	next := e.next(r)
@@ -98,7 +98,10 @@ func (e *elements) split(r *run, offset uint32) {
 
 // byteOffset is where the element at offset begins.
 func byteOffset(text []byte, length, offset uint32) int {
-	if len(text) == int(length) {
+	switch len(text) {
+	case 0: // of marks
+		return 0
+	case int(length):
 		return int(offset)
 	}
 	at := 0

@@ -14,7 +14,7 @@ type run struct {
 
 	first    opRef  // names the first element
 	length   uint32 // elements
-	mark     bool   // the element is the end of a mark, which no reader of the text sees
+	mark     bool   // the elements are ends of marks, which no reader of the text sees
 	text     []byte // one code point an element
 	deleters []opRef
 

@@ -83,6 +83,9 @@ func (s *Sequence) Add(c Change) {
 		case o.text != nil:
 			w.touch(uint32(n))
 			w.element(o.text, op)
+			if op.action == actionDelete || op.action == actionMark {
+				w.alike(rows)
+			}
 		case op.named && op.name == s.path[o.level]:
 			w.touch(uint32(n))
 			w.property(o, op)
@@ -192,31 +195,66 @@ func (w *sequenceWriter) element(text *elements, op *row) {
 	case self.counter == math.MaxUint32 || !known:
 		text.unread = true
 	case op.insert && op.action == actionPut && op.value == valueString && isOneCharacter(op.bytes):
-		if r := w.inserted; r != nil && !r.mark && element == (opRef{r.first.counter + r.length - 1, w.self}) && self.counter == element.counter+1 {
-			r.length++
-			r.text = append(r.text, op.bytes...)
-			return
-		}
-		w.flush()
-		w.inserted, w.behind = &run{first: self, length: 1, text: slices.Clone(op.bytes)}, element
+		w.insert(self, element, false, op.bytes)
 	case op.insert && op.action == actionMark:
-		w.flush()
-		w.inserted, w.behind = &run{first: self, length: 1, mark: true}, element
+		w.insert(self, element, true, nil)
 	case op.action == actionDelete && len(op.replaced) == 1 && op.replaced[0] == op.element:
-		switch d := &w.deletions; {
-		case d.length > 0 && element == opRef{d.first.counter + d.length, d.first.actor}:
-			d.length++
-		case d.length > 0 && element == opRef{d.first.counter - 1, d.first.actor}:
-			d.first = element
-			d.length++
-		case d.length > 0 && element.actor == d.first.actor && element.counter-d.first.counter < d.length:
-			// again
-		default:
-			w.flush()
-			w.deletions = removal{self.counter, element, 1}
-		}
+		w.remove(self, element, 1)
 	default:
 		text.unread = true
+	}
+}
+
+// insert collects an element that is inserted behind another.
+func (w *sequenceWriter) insert(self, behind opRef, mark bool, character []byte) {
+	r := w.inserted
+	if r == nil || r.mark != mark || behind != (opRef{r.first.counter + r.length - 1, w.self}) || self.counter != behind.counter+1 {
+		w.flush()
+		r = &run{first: self, mark: mark}
+		w.inserted, w.behind = r, behind
+	}
+	r.length++
+	r.text = append(r.text, character...)
+}
+
+// remove collects elements that are deleted, from one on.
+func (w *sequenceWriter) remove(self, first opRef, length uint32) {
+	d := &w.deletions
+	switch end := first.counter + length; {
+	case d.length == 0 || first.actor != d.first.actor || end < d.first.counter || first.counter > d.first.counter+d.length:
+		w.flush()
+		w.deletions = removal{self.counter, first, length}
+	default:
+		end = max(end, d.first.counter+d.length)
+		d.first.counter = min(first.counter, d.first.counter)
+		d.length = end - d.first.counter
+	}
+}
+
+// alike takes in the operations that are as the last one, a deletion or the end of a mark, but for their numbers. Few
+// bytes can claim millions of them.
+func (w *sequenceWriter) alike(rows *rows) {
+	self, element := rows.op.self.counter, rows.op.element
+	rows.skipAlike()
+	n, step := uint32(rows.op.self.counter-self), rows.keyCounters.runs.value
+	if n == 0 || w.text.unread {
+		return
+	}
+	ref, _ := w.ref(element)
+	by := opRef{uint32(self), w.self}
+	switch {
+	case rows.op.action == actionMark && step == 1 && w.inserted != nil && element.actor == w.change.Actor && element.counter+1 == self:
+		w.inserted.length += n
+	case rows.op.action == actionMark || rows.predCounters.runs.value != step:
+		w.text.unread = true
+	case step == 1:
+		w.remove(by, opRef{ref.counter + 1, ref.actor}, n)
+	case step == -1:
+		w.remove(by, opRef{ref.counter - n, ref.actor}, n)
+	case step != 0:
+		for i := range int64(n) {
+			w.remove(by, opRef{uint32(int64(ref.counter) + (i+1)*step), ref.actor}, 1)
+		}
 	}
 }
 
