@@ -66,7 +66,7 @@ func addTool[I, O any](s *Server, t tool, call func(context.Context, I) (O, erro
 }
 
 func readArguments(registry huma.Registry, schema *huma.Schema, arguments json.RawMessage, in any) error {
-	if len(arguments) == 0 {
+	if len(arguments) == 0 || string(arguments) == "null" {
 		arguments = json.RawMessage("{}")
 	}
 	var generic any

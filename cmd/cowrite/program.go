@@ -44,6 +44,7 @@ type commands struct {
 	Section sectionCommand `cmd:"" help:"Read and write one section."`
 	Lease   leaseCommand   `cmd:"" help:"Take, renew, give back and list leases, and hold one while a command runs. A lease is advisory: it never stops a write."`
 	Events  eventsCommand  `cmd:"" help:"Follow and verify a document's event log."`
+	MCP     mcpCommand     `cmd:"" help:"Speak the Model Context Protocol on standard input and output, for a running server."`
 	Bench   benchCommand   `cmd:"" help:"Measure this machine."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 	Worker  workerCommand  `cmd:"" hidden:""`
@@ -147,9 +148,11 @@ type remote struct {
 	Key string `help:"API key ($$COWRITE_KEY); as a flag it is seen in the list of processes." from:"COWRITE_KEY"`
 }
 
+var errNoKey = errors.New("an API key is needed: set COWRITE_KEY or --key")
+
 func (r remote) client() (*client.Client, error) {
 	if r.Key == "" {
-		return nil, errors.New("an API key is needed: set COWRITE_KEY or --key")
+		return nil, errNoKey
 	}
 	return client.New(r.URL, doc.Secret(r.Key))
 }
