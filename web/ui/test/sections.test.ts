@@ -10,6 +10,8 @@ class Scalar {
 const readString = (value: unknown) => (typeof value === "string" ? value : value instanceof Scalar ? value.val : undefined)
 const order = (sections: unknown) => readContent({ sections }, readString).sections.map((section) => section.id)
 
+const idsRemoved = (sections: unknown) => readContent({ sections }, readString).removed.map((section) => section.id)
+
 describe("order", () => {
   test("by position, then by id", () => {
     expect(order({ c: { body: "", position: "a2" }, b: { body: "", position: "a1" }, a: { body: "", position: "a1" } })).toEqual(["a", "b", "c"])
@@ -25,12 +27,13 @@ describe("order", () => {
 
   test("what is removed is left out, and only true removes", () => {
     expect(order({ a: { body: "", position: "1", removed: true }, b: { body: "", position: "2", removed: false }, c: { body: "", position: "3", removed: "yes" } })).toEqual(["b", "c"])
+    expect(idsRemoved({ c: { body: "", position: "2", removed: true }, b: { body: "" }, a: { body: "", position: "3", removed: true } })).toEqual(["c", "a"])
   })
 })
 
 test("strings may be Text or scalar", () => {
   const content = readContent({ title: new Scalar("T"), sections: { a: { body: new Scalar("x"), position: new Scalar("p") } } }, readString)
-  expect(content).toEqual({ title: "T", sections: [{ id: "a", text: "x", position: "p" }] })
+  expect(content).toEqual({ title: "T", sections: [{ id: "a", text: "x", position: "p" }], removed: [] })
 })
 
 test.each([
@@ -38,7 +41,7 @@ test.each([
   [{ sections: { a: [] } }], [{ sections: { a: { body: 7 } } }], [{ sections: { a: { body: {} } } }], [{ title: {}, sections: { "Bad Id": { body: "x" } } }],
   [{ sections: { "": { body: "x" } } }], [{ sections: new Date() }], [{ sections: new Uint8Array(3) }],
 ])("odd content is passed over: %j", (root) => {
-  expect(readContent(root, readString)).toEqual({ title: "", sections: [] })
+  expect(readContent(root, readString)).toEqual({ title: "", sections: [], removed: [] })
 })
 
 test("a section is called by its heading, its first words or its id", () => {

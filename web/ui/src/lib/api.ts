@@ -11,6 +11,7 @@ import type {
   SectionId,
   SectionWithVersion,
   Session,
+  Share,
   Version,
   Written,
 } from "./wire"
@@ -36,20 +37,24 @@ export class ApiError extends Error {
   }
 }
 
-async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+async function request(method: string, path: string, accept: string, body?: unknown): Promise<Response> {
   let response: Response
   try {
     response = await fetch(apiBase + path, {
       method,
-      headers: body === undefined ? { Accept: "application/json" } : { Accept: "application/json", "Content-Type": "application/json" },
+      headers: body === undefined ? { Accept: accept } : { Accept: accept, "Content-Type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
   } catch {
     throw new ApiError(0, { error: "UNREACHABLE", message: "The server cannot be reached. Check that it runs and that you are online." })
   }
-  const answer: unknown = await response.json().catch(() => null)
-  if (!response.ok) throw new ApiError(response.status, refusalOf(answer, response.status))
-  return answer as T
+  if (response.ok) return response
+  throw new ApiError(response.status, refusalOf(await response.json().catch(() => null), response.status))
+}
+
+async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await request(method, path, "application/json", body)
+  return (await response.json()) as T
 }
 
 function refusalOf(answer: unknown, status: number): Refusal {
@@ -78,10 +83,20 @@ export const api = {
   createDocument: (title: string, markdown: string) =>
     call<Document>("POST", "/documents", { ...(title ? { title } : {}), ...(markdown ? { markdown } : {}) }),
   document: (ref: DocumentRef) => call<Document>("GET", documentPath(ref)),
+  /** The bytes of the document as Markdown. */
+  markdown: async (ref: DocumentRef): Promise<Blob> => (await request("GET", documentPath(ref), "text/markdown")).blob(),
+  changeDocument: (ref: DocumentRef, change: { title?: string; slug?: string }) =>
+    call<Pick<Document, "slug" | "documentId" | "title">>("PATCH", documentPath(ref), change),
+  deleteDocument: (ref: DocumentRef) => call<unknown>("DELETE", documentPath(ref)),
+  share: (ref: DocumentRef, expiresIn: number) => call<Share>("POST", `${documentPath(ref)}/shares`, { expiresIn }),
 
   section: (ref: DocumentRef, id: SectionId) => call<SectionWithVersion>("GET", sectionPath(ref, id)),
   writeSection: (ref: DocumentRef, id: SectionId, text: string, base: Version) => call<Written>("PUT", sectionPath(ref, id), { text, base }),
   addSection: (ref: DocumentRef, text: string) => call<Written>("POST", `${documentPath(ref)}/sections`, { text }),
+  /** Puts the section behind another one; with "" it becomes the first. */
+  moveSection: (ref: DocumentRef, id: SectionId, after: SectionId | "") => call<Written>("POST", `${sectionPath(ref, id)}/move`, { after }),
+  removeSection: (ref: DocumentRef, id: SectionId) => call<unknown>("DELETE", sectionPath(ref, id)),
+  restoreSection: (ref: DocumentRef, id: SectionId) => call<Written>("POST", `${sectionPath(ref, id)}/restore`),
 
   leases: (ref: DocumentRef) => call<Leases>("GET", `${documentPath(ref)}/leases`),
   takeLease: (ref: DocumentRef, id: SectionId, reason: string) =>

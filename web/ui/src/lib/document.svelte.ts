@@ -50,6 +50,9 @@ const writes = new Set(["section.edited", "section.restored", "section.lease_ove
 export class DocumentModel {
   title = $state("")
   sections = $state.raw<SectionModel[]>([])
+  removed = $state.raw<SectionContent[]>([])
+  /** The section that this reader has just removed, as long as undoing it is offered. */
+  lastRemoved = $state<SectionId>()
   /** Says why the document cannot be shown (any longer). */
   gone = $state("")
   readonly log: EventLog
@@ -91,7 +94,10 @@ export class DocumentModel {
     return this.#byId.get(id)
   }
 
-  nameOf = (id: SectionId): string => this.#byId.get(id)?.name ?? id
+  nameOf = (id: SectionId): string => {
+    const removed = this.removed.find((section) => section.id === id)
+    return this.#byId.get(id)?.name ?? (removed ? titleOf(removed).name : id)
+  }
 
   async connect(): Promise<void> {
     const followed = this.#followLog()
@@ -107,16 +113,40 @@ export class DocumentModel {
   }
 
   /** Saves a section's text as typed on the version that the editor began with. */
-  async write(id: SectionId, text: string, base: Version): Promise<Written> {
-    const written = await api.writeSection(this.ref, id, text, base)
-    if (!this.#replicaRules) await this.#reread()
-    return written
+  write(id: SectionId, text: string, base: Version): Promise<Written> {
+    return this.#changed(api.writeSection(this.ref, id, text, base))
   }
 
-  async add(text: string): Promise<Written> {
-    const written = await api.addSection(this.ref, text)
+  add(text: string): Promise<Written> {
+    return this.#changed(api.addSection(this.ref, text))
+  }
+
+  /** Moves a section by so many places, negative towards the top. At either end it stays. */
+  async moveBy(id: SectionId, places: number): Promise<void> {
+    const others = this.sections.filter((section) => section.id !== id)
+    const from = this.sections.findIndex((section) => section.id === id)
+    const to = Math.min(Math.max(from + places, 0), others.length)
+    if (from >= 0 && to !== from) await this.move(id, others[to - 1]?.id ?? "")
+  }
+
+  /** Moves a section behind another one; with "" it becomes the first. */
+  move(id: SectionId, after: SectionId | ""): Promise<Written> {
+    return this.#changed(api.moveSection(this.ref, id, after))
+  }
+
+  remove(id: SectionId): Promise<unknown> {
+    return this.#changed(api.removeSection(this.ref, id))
+  }
+
+  restore(id: SectionId): Promise<Written> {
+    return this.#changed(api.restoreSection(this.ref, id))
+  }
+
+  /** Shows what was written. Where a replica does, it comes by itself. */
+  async #changed<T>(writing: Promise<T>): Promise<T> {
+    const answer = await writing
     if (!this.#replicaRules) await this.#reread()
-    return written
+    return answer
   }
 
   get #replicaRules(): boolean {
@@ -211,6 +241,7 @@ export class DocumentModel {
   #show(content: DocumentContent, live: boolean): void {
     if (this.#closed) return
     this.title = content.title
+    this.removed = content.removed
     const sections = content.sections.map((now) => {
       const section = this.#byId.get(now.id)
       if (!section) return new SectionModel(now, live)
@@ -228,5 +259,5 @@ export class DocumentModel {
 }
 
 function contentOf(document: Document): DocumentContent {
-  return { title: document.title, sections: [...document.sections].sort(compareSections) }
+  return { title: document.title, sections: [...document.sections].sort(compareSections), removed: [...document.removed].sort(compareSections) }
 }

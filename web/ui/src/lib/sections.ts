@@ -14,23 +14,27 @@ export interface SectionContent {
 export interface DocumentContent {
   title: string
   sections: SectionContent[]
+  /** Taken out, and kept so that they can be restored. */
+  removed: SectionContent[]
 }
 
 /** Reads Text and scalar strings alike; anything else is undefined. */
 export type ReadString = (value: unknown) => string | undefined
 
-/** Reads the root of a replica: the living sections in order. */
+/** Reads the root of a replica: the living sections and the removed ones, each in order. */
 export function readContent(root: unknown, readString: ReadString): DocumentContent {
   const title = readString(property(root, "title")) ?? ""
   const map = property(root, "sections")
   const sections: SectionContent[] = []
+  const removed: SectionContent[] = []
   for (const [id, section] of isMap(map) ? Object.entries(map) : []) {
-    if (!isSectionId(id) || !isMap(section) || section["removed"] === true) continue
+    if (!isSectionId(id) || !isMap(section)) continue
     const text = readString(section["body"])
     if (text === undefined) continue
-    sections.push({ id, text, position: readString(section["position"]) ?? "" })
+    const list = section["removed"] === true ? removed : sections
+    list.push({ id, text, position: readString(section["position"]) ?? "" })
   }
-  return { title, sections: sections.sort(compareSections) }
+  return { title, sections: sections.sort(compareSections), removed: removed.sort(compareSections) }
 }
 
 /** Orders by position, then id; a section without a position comes last. */

@@ -90,6 +90,13 @@ export interface Lease {
   reason?: string
 }
 
+/** A link with which anybody may read one document until it ends. */
+export interface Share {
+  id: string
+  url: string
+  expiresAt: string
+}
+
 export interface Waiter {
   agent: Agent
   position: number

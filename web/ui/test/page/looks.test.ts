@@ -29,6 +29,10 @@ Four agents and two people write this plan at the same time. **Nothing is locked
 cowrite serve --addr 127.0.0.1:8080 --data ./data
 \`\`\`
 
+## Ideas
+
+None was kept.
+
 ## Risks
 
 1. A dead link that nobody notices
@@ -52,6 +56,7 @@ beforeAll(async () => {
   await beta.lease(document.slug, sectionId(document, "Goals"), 300, "making them measurable")
   await beta.write(document.slug, sectionId(document, "Goals"), (text) => text.replace("durable", "truly durable"))
   await alpha.lease(document.slug, sectionId(document, "Timeline"), 240)
+  await alpha.call("DELETE", `/documents/${document.slug}/sections/${sectionId(document, "Ideas")}`)
   await alpha.call("POST", `/documents/${document.slug}/events`, { text: "I take the timeline; who takes the risks?" })
   await alpha.write(document.slug, sectionId(document, "Goals"), (text) => text.replace("ever", "ever, by anybody"))
 })
@@ -92,6 +97,15 @@ test.each(screens)("$name: every page fits, has nothing that keeps people out, a
   await reader.section(sectionId(document, "Goals")).locator(".badge").waitFor()
   await page.locator('li[data-type="message.posted"]').waitFor({ state: "attached" })
   await look("document")
+  for (const tool of ["Rename", "Share", "Delete"]) {
+    await page.getByRole("button", { name: tool, exact: true }).click()
+    if (tool === "Share") {
+      await page.getByRole("button", { name: "Make the link and copy it" }).click()
+      await page.getByLabel("Link", { exact: true }).waitFor()
+    }
+    await look(tool.toLowerCase())
+    await page.keyboard.press("Escape")
+  }
   if (name.startsWith("phone")) {
     await page.getByRole("button", { name: "Log" }).click()
     await look("log")
@@ -101,5 +115,9 @@ test.each(screens)("$name: every page fits, has nothing that keeps people out, a
   await page.getByRole("button", { name: "Write in Goals" }).click()
   await page.getByLabel("Text of Goals, in Markdown").waitFor()
   await look("editor")
+  await page.keyboard.press("Escape")
+  await page.getByText(/1 removed section/).click()
+  await page.getByRole("button", { name: "Restore Ideas" }).scrollIntoViewIfNeeded()
+  await look("removed")
   await reader.close()
 })

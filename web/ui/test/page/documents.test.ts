@@ -1,0 +1,115 @@
+import { readFile } from "node:fs/promises"
+import type { Browser } from "playwright-core"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import type { Document } from "../../src/lib/wire"
+import { admin, caller, launch, Reader, sectionId, serverUrl, type Caller } from "./world"
+
+let browser: Browser
+let ann: Caller
+
+beforeAll(async () => {
+  browser = await launch()
+  ann = await caller("ann", "editor")
+})
+afterAll(() => browser.close())
+
+test("a document gets another title and address, and the former address leads to it", async () => {
+  const document = await admin.create("Working title", "# Part\n")
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await page.getByRole("button", { name: "Rename" }).click()
+  await page.getByRole("textbox", { name: "Title" }).fill("Final title")
+  await page.getByRole("textbox", { name: "Address" }).fill("Not an address")
+  await page.getByRole("button", { name: "Save" }).click()
+  await page.getByRole("alert").waitFor()
+  const slug = `final-${document.slug}`
+  await page.getByRole("textbox", { name: "Address" }).fill(slug)
+  await page.getByRole("button", { name: "Save" }).click()
+  await page.waitForURL(`${serverUrl}/d/${slug}`)
+  await page.getByRole("heading", { level: 1, name: "Final title" }).first().waitFor()
+  await page.goto(`${serverUrl}/d/${document.slug}`)
+  await page.waitForURL(`${serverUrl}/d/${slug}`)
+  await reader.close()
+})
+
+test("the export has the bytes of the import", async () => {
+  const markdown = "---\ntitle: x\n---\n\n# Écrit\r\n\r\nTwo  \r\nlines 👩‍👩‍👧.\n\n\n## Part\nno end of line"
+  const document = await admin.create("Bytes", markdown)
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann, `/d/${document.slug}`)
+  const downloading = page.waitForEvent("download")
+  await page.getByRole("button", { name: "Export" }).click()
+  const download = await downloading
+  expect(download.suggestedFilename()).toBe(`${document.slug}.md`)
+  expect(await readFile(await download.path(), "utf8")).toBe(markdown)
+  await reader.close()
+})
+
+test("a share link opens the one document for reading, and ends when its maker said", async () => {
+  const document = await admin.create("Shared", "# Shared part\n")
+  const reader = await Reader.open(browser, { viewport: { width: 1360, height: 900 }, permissions: ["clipboard-read", "clipboard-write"] })
+  const { page } = reader
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await page.getByRole("button", { name: "Share", exact: true }).click()
+  await page.getByLabel("The link ends after").selectOption("1 hour")
+  await page.getByRole("button", { name: "Make the link and copy it" }).click()
+  await page.getByText("The link is copied.").first().waitFor()
+  const url = await page.getByLabel("Link", { exact: true }).inputValue()
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(url)
+
+  const { keys } = await admin.call<{ keys: { share?: string; expiresAt?: string }[] }>("GET", "/keys")
+  const ends = keys.filter((key) => key.share === document.slug).map((key) => Date.parse(key.expiresAt!))
+  expect(ends).toHaveLength(1)
+  expect(Math.abs(ends[0]! - Date.now() - 3_600_000)).toBeLessThan(120_000)
+
+  const guest = await Reader.open(browser)
+  await guest.page.goto(serverUrl + new URL(url).pathname + new URL(url).search)
+  await guest.live()
+  await guest.page.getByRole("heading", { name: "Shared part" }).waitFor()
+  expect(guest.page.url()).toBe(`${serverUrl}/d/${document.slug}`)
+  expect(await guest.page.getByRole("button", { name: "Add a section" }).count()).toBe(0)
+  await guest.close()
+  await reader.close()
+})
+
+test("deleting says what it does, and sends away those who read", async () => {
+  const document = await admin.create("Doomed", "# Part\n")
+  await ann.lease(document.slug, sectionId(document, "Part"), 120)
+  const bystander = await Reader.open(browser)
+  await bystander.signIn(await caller("vera", "viewer"), `/d/${document.slug}`)
+  await bystander.live()
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await reader.section(sectionId(document, "Part")).locator(".badge").waitFor()
+  await page.getByRole("button", { name: "Delete", exact: true }).click()
+  await page.getByRole("heading", { name: "Delete “Doomed”?" }).waitFor()
+  await page.getByText("The lease that is live in it ends.").waitFor()
+  await page.getByRole("button", { name: "Keep it" }).click()
+  expect((await ann.call<Document>("GET", `/documents/${document.slug}`)).title).toBe("Doomed")
+
+  await page.getByRole("button", { name: "Delete", exact: true }).click()
+  await page.getByRole("dialog", { name: "Delete “Doomed”?" }).getByRole("button", { name: "Delete" }).click()
+  await page.getByRole("heading", { name: "Documents" }).waitFor()
+  expect(await page.locator(`a[href="/d/${document.slug}"]`).count()).toBe(0)
+  await bystander.page.getByText("This document was deleted.").waitFor()
+  await bystander.close()
+  await reader.close()
+})
+
+test("a search looks through all documents, those further down too", async () => {
+  const tag = crypto.randomUUID()
+  const wanted = await admin.create(`The needle of Zürich ${tag}`, "")
+  for (let i = 0; i < 55; i++) await admin.create(`Hay ${i}`, "")
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann)
+  await page.getByLabel("Search the documents").fill(`zürich ${tag} NEEDLE`)
+  await page.locator(`a[href="/d/${wanted.slug}"]`).waitFor()
+  await expect.poll(() => page.locator("main li").count()).toBe(1)
+  await page.getByLabel("Search the documents").fill("nothing is called this")
+  await page.getByText("No document is called that.").waitFor()
+  await reader.close()
+})
