@@ -14,7 +14,7 @@ WASM     := web/ui/wasm/playground.wasm
 KERNEL   := $(shell find lease -name '*.go' -not -name '*_test.go')
 
 .DEFAULT_GOAL := help
-.PHONY: help run build binary test race simulate fuzz lint web bench
+.PHONY: help run build binary test race simulate soak fuzz lint web bench
 
 help: ## Show the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
