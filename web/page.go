@@ -24,11 +24,11 @@ const (
 	hashedFiles = "assets/"
 )
 
-// pagePolicy lets the page run its own scripts and WebAssembly, show pictures from anywhere (documents link
-// to them) and talk to its own server, and nothing else. connect-src names the WebSocket schemes because not
+// pagePolicy lets the page run its own scripts and WebAssembly, use its own styles, show its own pictures and those
+// that a document carries in itself (others are shown as links), and talk to its own server, and nothing else. connect-src names the WebSocket schemes because not
 // every browser counts them as 'self'.
-const pagePolicy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; " +
-	"img-src 'self' data: https:; font-src 'self'; connect-src 'self' ws: wss:; worker-src 'self'; manifest-src 'self'; " +
+const pagePolicy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; " +
+	"img-src 'self' data:; font-src 'self'; connect-src 'self' ws: wss:; worker-src 'self'; manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // notBuilt is shown by a program that was compiled without the page.

@@ -50,7 +50,7 @@ func TestThePage(t *testing.T) {
 			t.Errorf("%s: %d %v %.40q", path, rec.Code, h, rec.Body)
 		}
 		policy := h.Get("Content-Security-Policy")
-		for _, part := range []string{"default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "img-src 'self' data: https:", "connect-src 'self' ws: wss:", "frame-ancestors 'none'"} {
+		for _, part := range []string{"default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "style-src 'self';", "img-src 'self' data:;", "connect-src 'self' ws: wss:", "frame-ancestors 'none'"} {
 			if !strings.Contains(policy, part) {
 				t.Errorf("%s: %s is not in the policy %s", path, part, policy)
 			}
