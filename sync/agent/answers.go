@@ -3,7 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
+	"slices"
 
 	"cowrite/crdt"
 	"cowrite/doc/code"
@@ -172,20 +172,22 @@ func (e *Error) Refusal() *code.Error {
 	return &code.Error{Code: e.Code, Message: e.Message, Facts: e.Facts}
 }
 
-// MarshalJSON puts the facts beside the code.
+// MarshalJSON puts the facts beside the code, behind what every error has.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	out := maps.Clone(e.Facts)
-	if out == nil {
-		out = map[string]any{}
+	head, err := json.Marshal(struct {
+		Header
+		Document Document  `json:"document,omitempty"`
+		Code     code.Code `json:"error"`
+		Message  string    `json:"message"`
+	}{Header{TypeError, e.ID}, e.Document, e.Code, e.Message})
+	if err != nil || len(e.Facts) == 0 {
+		return head, err
 	}
-	out["type"], out["error"], out["message"] = TypeError, e.Code, e.Message
-	if e.ID != "" {
-		out["id"] = e.ID
+	facts, err := json.Marshal(e.Facts)
+	if err != nil {
+		return nil, err
 	}
-	if e.Document != "" {
-		out["document"] = e.Document
-	}
-	return json.Marshal(out)
+	return slices.Concat(head[:len(head)-1], []byte{','}, facts[1:]), nil
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

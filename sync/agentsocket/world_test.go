@@ -75,23 +75,23 @@ func withWorld(t *testing.T, limits hub.Limits, story func(w *world)) {
 	server := &http.Server{Handler: handler}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(w.lines) })
+	defer func() {
+		w.must(w.hub.Close(ctx))
+		_ = server.Close()
+		serving.Wait()
+		if left := w.hub.Sockets(); len(left) > 0 {
+			t.Errorf("sockets are left: %+v", left)
+		}
+		w.must(w.library.Close(ctx))
+		w.must(w.keeper.Close())
+		w.must(eng.Close())
+		w.must(store.Close())
+	}()
 	_, err = w.library.Create(ctx, w.keys["alice"], doc.NewDocument{Slug: slug, Markdown: ""})
 	w.must(err)
 	w.section("a", firstText)
 	w.section("b", "## More\n\nEnd.\n")
-
 	story(w)
-
-	w.must(w.hub.Close(ctx))
-	_ = server.Close()
-	serving.Wait()
-	if left := w.hub.Sockets(); len(left) > 0 {
-		t.Errorf("sockets are left: %+v", left)
-	}
-	w.must(w.library.Close(ctx))
-	w.must(w.keeper.Close())
-	w.must(eng.Close())
-	w.must(store.Close())
 }
 
 func (w *world) must(err error) {
