@@ -51,8 +51,8 @@ type Edit struct {
 	Document Document      `json:"document"`
 	Section  SectionID     `json:"section"`
 	Text     *string       `json:"text,omitempty"` // the whole new text
-	Ops      []TextOp      `json:"ops,omitempty"`
-	Replace  []Replacement `json:"replace,omitempty"`
+	Ops      []TextOp      `json:"ops,omitzero"`
+	Replace  []Replacement `json:"replace,omitzero"`
 	Base     crdt.Version  `json:"base,omitempty"` // or Current; a Text needs one
 	Fence    lease.Fence   `json:"fence,omitempty"`
 }

@@ -225,7 +225,7 @@ func (f *followed) hand(u *doc.Update) bool {
 		return f.s.post(b)
 	}
 	c := changed(u, f.name, f.sees)
-	if f.view == agent.OneSection && len(c.Sections) == 0 {
+	if len(c.Sections) == 0 && c.Title == nil && f.view == agent.OneSection {
 		return true // the next one leads on from where the client is
 	}
 	c.From, f.last = f.last, u.To

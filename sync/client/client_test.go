@@ -293,3 +293,67 @@ func mustFind(t *testing.T, s *server) crdt.DocumentID {
 	}
 	return meta.ID
 }
+
+// A reader that falls behind the log asks for what it dropped, and misses nothing.
+func TestSlowReaderOfTheLog(t *testing.T) {
+	s := start()
+	defer s.close()
+	ctx := soon(t)
+	alice := s.connect("alice")
+	defer alice.Close()
+	name, err := alice.CreateDocument(ctx, client.NewDocument{Slug: "notes", Markdown: "# Notes\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := alice.Open(ctx, name, client.Open{Events: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const events = 3000 // more than a client keeps
+	id, bob := mustFind(t, s), doc.Key{Agent: "bob", Role: doc.Editor, Pattern: "*"}
+	for range events {
+		if _, err := s.library.Post(ctx, bob, id, []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.Edit(ctx, d.Sections()[0].ID, client.Ops(agent.TextOp{Insert: "!"})); err != nil {
+		t.Fatal(err)
+	}
+	for seq := 1; seq <= events+2; seq++ {
+		e, err := d.Next(ctx)
+		if err != nil || string(e.Seq) != fmt.Sprint(seq) {
+			t.Fatalf("event %d is %+v, %v", seq, e, err)
+		}
+	}
+}
+
+// While the server is away the pauses between tries grow, with jitter, up to ten seconds.
+func TestPausesGrow(t *testing.T) {
+	s := start()
+	defer s.close()
+	ctx := soon(t)
+	lines := newCuttable()
+	pauses := make(chan time.Duration)
+	at := make(chan time.Time)
+	alice, err := client.Connect(ctx, client.Options{
+		URL: s.url, Key: s.key("alice"), HTTP: lines.Client, Random: func() float64 { return 0.5 },
+		After: func(d time.Duration) <-chan time.Time { pauses <- d; return at },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines.cut(true)
+	for i, want := range []time.Duration{75, 150, 300, 600, 1200, 2400, 4800, 7500, 7500} {
+		if got := <-pauses; got != want*time.Millisecond {
+			t.Errorf("pause %d is %v, want %v ms", i, got, int64(want))
+		}
+		at <- time.Time{}
+	}
+	<-pauses
+	lines.cut(false)
+	at <- time.Time{}
+	if _, err := alice.CreateDocument(ctx, client.NewDocument{Slug: "notes"}); err != nil {
+		t.Errorf("after the server has come back: %v", err)
+	}
+	alice.Close()
+}

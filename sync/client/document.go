@@ -33,7 +33,8 @@ type Document struct {
 	mu      sync.Mutex // taken after the client's, never the other way round
 	opening agent.RequestID
 	mirror  agent.Mirror
-	ready   bool
+	ready   bool          // it was opened once
+	live    bool          // it was opened since it was last asked for: what comes before belongs to the time before
 	change  chan struct{} // closed, and replaced, whenever something changed
 	events  []agent.EventRecord
 	read    agent.Seq // the last event that was given to Next
@@ -76,7 +77,7 @@ func (c *Client) Open(ctx context.Context, name agent.Document, how Open) (*Docu
 func (d *Document) openFrame() []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.opening = newID()
+	d.opening, d.live = newID(), false
 	f := &agent.Open{Header: agent.Header{ID: d.opening}, Document: d.name, View: agent.Whole, Version: d.mirror.Version}
 	switch {
 	case d.how.LogOnly:
@@ -233,12 +234,16 @@ func (d *Document) opened(f *agent.Opened) {
 		return // it was opened anew meanwhile
 	}
 	d.mirror.Begin(f)
-	d.ready, d.retries = true, 0
+	d.ready, d.live, d.retries = true, true, 0
 	d.changedNow()
 }
 
 func (d *Document) changed(f *agent.Changed) {
 	d.mu.Lock()
+	if !d.live {
+		d.mu.Unlock()
+		return
+	}
 	err := d.mirror.Apply(f)
 	if err == nil {
 		d.changedNow()
@@ -255,8 +260,8 @@ func (d *Document) changed(f *agent.Changed) {
 func (d *Document) event(e agent.EventRecord) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lagging || len(d.events) >= eventQueue {
-		d.lagging = true
+	if !d.live || d.lagging || len(d.events) >= eventQueue {
+		d.lagging = d.live
 		return
 	}
 	d.events = append(d.events, e)
