@@ -7,7 +7,7 @@ export const nodeSize = { width: 128, height: 34 }
 const gap = { x: 28, y: 44 }
 const bulge = 46 // how far an edge that cannot be straight swings out
 const labelChars = 26
-const charWidth = 6.4
+const charWidth = 7
 const margin = 8
 
 export interface GraphNode {
