@@ -75,6 +75,7 @@ export class Client {
     if (!mirror) {
       mirror = new Mirror(name, this.http.platform, this.socket, () => this.mirrors.delete(name));
       this.mirrors.set(name, mirror);
+      this.socket.follow(name, mirror);
     }
     return mirror.join(signal);
   }

@@ -22,8 +22,9 @@ interface Paging extends Reading {
 }
 
 /**
- * A document on the server. Every method is one call, tried again when the network fails, but create, move and post:
- * of these a lost answer does not say whether they were done. Refused calls reject with a Refusal.
+ * A document on the server. Calls are tried again when the network fails, in such a way that nothing is done twice, but
+ * for move, delete and post: of these a lost answer does not say whether they were done, and they reject with a
+ * ConnectionError. Refused calls reject with a Refusal.
  */
 export class Document {
   private readonly path: string;
@@ -69,11 +70,12 @@ export class Document {
 
   /**
    * Changes a section's text as if typed on the base: what others wrote since then stays. The base is what section(), an
-   * edit or a mirror gave; replacements alone may do with the section's id, and then mean the present text.
+   * edit or a mirror gave; replacements alone may do with the section's id, and then mean the present text. Operations
+   * outside of the base's text, or inside of one of its characters, reject with a RangeError.
    */
   edit(base: Base, change: Change, options?: WriteOptions): Promise<Written>;
   edit(sectionId: string, change: { replace: readonly Replacement[] }, options?: WriteOptions): Promise<Written>;
-  edit(base: Base | string, change: Change, options: WriteOptions = {}): Promise<Written> {
+  async edit(base: Base | string, change: Change, options: WriteOptions = {}): Promise<Written> {
     if (typeof base === "string") return this.write("PATCH", this.of(base), { ...change }, options);
     const asked = change.ops ? { ops: opsToCodePoints(base.text, change.ops) } : change;
     return this.write("PATCH", this.of(base.id), { ...asked, base: base.version }, options);

@@ -41,7 +41,8 @@ export class Leases {
         const asked = timers.now();
         try {
           const grant = await this.http.call<Grant>("POST", path, { body, headers, query, signal, repeatable: "once" });
-          return this.hold(new Lease(this.http, path, grant, seconds, left > 0 ? timers.now() : asked, options, (l) => this.held.delete(l.leaseId)));
+          const since = left > 0 ? timers.now() : asked; // one that was waited for is granted just before it is answered
+          return this.hold(new Lease(this.http, path, grant, seconds, since, options, (lease) => this.forget(lease)));
         } catch (err) {
           const waits = err instanceof LeaseConflictError && err.code === "SECTION_LEASED" && timers.now() < end;
           if (!waits) throw err;
@@ -64,14 +65,17 @@ export class Leases {
     for (const lost of all) this.held.get(lost.leaseId)?.end(lost);
   }
 
-  /** Forgets all leases: they are renewed no longer. */
+  /** Drops all leases: they are renewed no longer. */
   close(): void {
-    for (const lease of this.held.values()) lease.stopAutoRenew();
-    this.held.clear();
+    for (const lease of [...this.held.values()]) lease.drop();
+  }
+
+  private forget(lease: Lease): void {
+    if (this.held.get(lease.leaseId) === lease) this.held.delete(lease.leaseId);
   }
 
   private hold(lease: Lease): Lease {
-    this.held.get(lease.leaseId)?.stopAutoRenew(); // the same lease, acquired again
+    this.held.get(lease.leaseId)?.drop(); // the same lease, acquired again
     this.held.set(lease.leaseId, lease);
     return lease;
   }
@@ -162,18 +166,20 @@ export class Lease {
 
   /** Gives it up. It rejects with a Refusal when it was lost before. */
   async release(): Promise<void> {
-    this.finish();
+    this.drop();
     await this.http.call("DELETE", this.path, { headers: { "If-Match": `"${this.leaseId}"` }, repeatable: "once" });
   }
 
   /** Ends it without its holder's doing. */
   end(lost: LostLease): void {
     if (this.over) return;
-    this.finish();
+    this.drop();
     this.options.onLost?.(lost);
   }
 
-  private finish(): void {
+  /** Lets it run out: it is not held here any longer, and the server is told nothing. */
+  drop(): void {
+    if (this.over) return;
     this.over = true;
     this.stopAutoRenew();
     this.cancelEnd();

@@ -41,15 +41,13 @@ export class Mirror implements Follower {
   private readonly listeners = new Set<(change: MirrorChange) => void>();
   private readonly waiters = new Set<() => void>();
 
-  /** Mirrors are made by Document.mirror(). */
+  /** Mirrors are made by Document.mirror(), and then followed on the socket. */
   constructor(
     readonly document: string,
     private readonly platform: Platform,
     private readonly socket: AgentSocket,
     private readonly forget: () => void,
-  ) {
-    socket.follow(document, this);
-  }
+  ) {}
 
   /** One more user. It resolves when the text is there; a signal that is aborted before then gives the place up. */
   async join(signal?: AbortSignal): Promise<Mirror> {

@@ -15,8 +15,8 @@ export interface Follower {
   failed(why: Error): void;
 }
 
-/** Refusals that are worth coming back for. */
-const passing = ["BUSY", "INTERNAL", "SHUTTING_DOWN", "SLOW_READER", "TOO_MANY_SOCKETS"];
+/** Refusals of one document that are worth asking again. */
+const passing = ["BUSY", "INTERNAL", "SHUTTING_DOWN", "SLOW_READER"];
 
 /** How long the server may take to let a socket in, and to answer when nothing else comes. */
 const patienceMs = 10_000;
@@ -110,7 +110,7 @@ export class AgentSocket {
   }
 
   private closed(code: number, reason: string): void {
-    if (code < 4400 || code > 4499 || this.farewell?.code === "TOO_MANY_SOCKETS") {
+    if (code < 4400 || code > 4499) {
       this.comeBack();
       return;
     }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import test from "node:test";
+import { readFile, writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { call, newKey, server } from "./lib.mjs";
 
@@ -8,7 +9,7 @@ const [alpha, beta] = [await newKey("alpha"), await newKey("beta")];
 
 /** Runs a program in a process of its own, as a reader would, and gives what it prints. */
 async function run(script, args = []) {
-  const env = { ...process.env, COWRITE_URL: server, ALPHA_KEY: alpha.key, BETA_KEY: beta.key };
+  const env = { ...process.env, COWRITE_URL: server, COWRITE_KEY: alpha.key, ALPHA_KEY: alpha.key, BETA_KEY: beta.key };
   const { stdout } = await promisify(execFile)(process.execPath, [...args, script], { env, timeout: 60_000 });
   return stdout;
 }
@@ -38,6 +39,15 @@ test("an agent writes anyway and reads the overlap from the log", async () => {
   assert.equal(lines[1], "beta is told: alpha is editing this section right now; your write was merged; merged from alpha");
   assert.equal(lines[2], 'look at "Monday": Friday and Tuesday');
   assert.equal(lines.length, 3);
+});
+
+test("the README's first success is one", async () => {
+  const readme = await readFile("README.md", "utf8");
+  const [, code] = /```js\n(.*?)```/s.exec(readme) ?? [];
+  const [, printed] = /```markdown\n(.*?)```/s.exec(readme) ?? [];
+  assert.ok(code?.includes("http://127.0.0.1:8080") && printed);
+  await writeFile("dist/readme.mjs", code.replace("http://127.0.0.1:8080", server)); // where the package's name leads to it
+  assert.equal(await run("dist/readme.mjs"), `${printed}\n`);
 });
 
 // The code of the source's page with only the import changed. Its address and key are not of this server: redirect.mjs
