@@ -14,9 +14,9 @@ import (
 	"cowrite/lease/wire"
 )
 
-// keeping renews a lease of 600 ms at a server that answers as told, one answer after the other, and says why the
-// lease was lost and how many renewals were asked for.
-func keeping(t *testing.T, answers ...http.HandlerFunc) (lost error, asked int) {
+// keeping renews a lease of 600 ms at a server that answers as told, one answer after the other, and says how many
+// renewals were asked for and why the lease was lost.
+func keeping(t *testing.T, answers ...http.HandlerFunc) (asked int, lost error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -37,7 +37,7 @@ func keeping(t *testing.T, answers ...http.HandlerFunc) (lost error, asked int) 
 	if ctx.Err() != nil {
 		t.Fatal("the lease was never lost")
 	}
-	return lost, asked
+	return asked, lost
 }
 
 func renewed(id lease.ID) http.HandlerFunc {
@@ -55,7 +55,7 @@ func answered(status int, word string) http.HandlerFunc {
 
 func TestALeaseIsKeptThroughFailures(t *testing.T) {
 	busy := answered(http.StatusServiceUnavailable, "shutting_down")
-	lost, asked := keeping(t, renewed("mine"), busy, busy, renewed("mine"), answered(http.StatusNotFound, "no_active_lease"))
+	asked, lost := keeping(t, renewed("mine"), busy, busy, renewed("mine"), answered(http.StatusNotFound, "no_active_lease"))
 	if asked != 5 || !strings.Contains(lost.Error(), "NO_ACTIVE_LEASE") {
 		t.Errorf("after %d renewals: %v", asked, lost)
 	}
@@ -63,7 +63,7 @@ func TestALeaseIsKeptThroughFailures(t *testing.T) {
 
 func TestALeaseThatRanOutIsLost(t *testing.T) {
 	began := time.Now()
-	lost, asked := keeping(t, answered(http.StatusInternalServerError, "internal"))
+	asked, lost := keeping(t, answered(http.StatusInternalServerError, "internal"))
 	if asked < 2 || !strings.Contains(lost.Error(), "ran out") || time.Since(began) < 600*time.Millisecond {
 		t.Errorf("after %d renewals and %v: %v", asked, time.Since(began), lost)
 	}
@@ -71,7 +71,7 @@ func TestALeaseThatRanOutIsLost(t *testing.T) {
 
 // A renewal that comes to another grant renews what somebody with the same key took since: this one's lease is over.
 func TestAnotherGrantIsNoRenewal(t *testing.T) {
-	if lost, asked := keeping(t, renewed("another")); asked != 1 || !strings.Contains(lost.Error(), "another grant") {
+	if asked, lost := keeping(t, renewed("another")); asked != 1 || !strings.Contains(lost.Error(), "another grant") {
 		t.Errorf("after %d renewals: %v", asked, lost)
 	}
 }
