@@ -48,3 +48,28 @@ func (s constantSource) Raw(hashes []Hash, _ bool) ([][]byte, error) {
 }
 
 func (s constantSource) Whole() ([]byte, error) { return s, nil }
+
+// The sequence of a recorded session of two people, of some 26,000 changes, from their bytes on.
+func BenchmarkMakeSequence(b *testing.B) {
+	seed, own := readTrace(b)
+	all := unpack(b, [][]byte{seed})
+	for _, author := range own {
+		for _, raw := range author {
+			all = append(all, parseAll(b, raw)...)
+		}
+	}
+	g := NewGraph()
+	ready, _, _ := g.Sort(all)
+	g.Add(ready...)
+	b.ReportAllocs()
+	for b.Loop() {
+		s := NewSequence(g, Path{"sections", "s", "body"})
+		for i := range ready {
+			s.Add(parseAll(b, ready[i].Raw)[0])
+		}
+		if n, err := s.Len(); n == 0 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ready)), "ns/change")
+}

@@ -1,8 +1,8 @@
 // Package crdt says what a change is and how replicas sync, in pure Go: it parses and hashes Automerge
 // change chunks, keeps the graph of a document's changes, and speaks the Automerge sync protocol. It
 // promises that no input makes it panic, allocate more than a small multiple of the input's size, or run
-// longer than in proportion to it. It does not know what a change does to a document's content beyond
-// which objects it touches: that is the engine's part (package crdt/engine).
+// longer than in proportion to it. What changes come to as a document's content is the engine's part (package
+// crdt/engine), but for which objects each touches, and the sequence of one text (Sequence).
 //
 // It imports nothing of ours, and so never sees a lease: that is how a lease can never stop a merge.
 package crdt

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,19 +43,19 @@ func BenchmarkEdit(b *testing.B) {
 // sequence maps it that is all from the older text to the change in the engine, the graph and the sequence. The engine is
 // in this process, so that cpu-ns/op is all that an edit takes of the processor, whatever else the machine does.
 func BenchmarkEditOnAnOlderVersion(b *testing.B) {
-	for _, way := range []string{"mapped", "forked"} {
+	for _, way := range []string{"present", "mapped", "forked"} { // the first is for comparison
 		for _, history := range []int{0, 5_000, 20_000} {
-			b.Run(fmt.Sprint(way, "/", history), func(b *testing.B) { benchmarkOlder(b, history, way == "mapped") })
+			b.Run(fmt.Sprint(way, "/", history), func(b *testing.B) { benchmarkOlder(b, history, way) })
 		}
 	}
 }
 
-func benchmarkOlder(b *testing.B, history int, mapped bool) {
+func benchmarkOlder(b *testing.B, history int, way string) {
 	const length, behind = 2000, 10
 	d := load(b, New(Options{Random: seeded(1)}))
 	g := crdt.NewGraph()
 	s := crdt.NewSequence(g, bodyPath)
-	var versions [][]crdt.Hash
+	var versions [behind + 1][]crdt.Hash // the latest last
 	edit := func(base []crdt.Hash, ops ...Op) {
 		c, err := d.Edit(b.Context(), base, noon, ops)
 		if err != nil {
@@ -64,18 +65,24 @@ func benchmarkOlder(b *testing.B, history int, mapped bool) {
 			g.Add(*c)
 			s.Add(*c)
 		}
-		versions = append(versions, g.Heads())
+		copy(versions[:], versions[1:])
+		versions[behind] = g.Heads()
 	}
 	edit(nil, PutMap{bodyPath[:1]}, PutMap{bodyPath[:2]}, PutText{bodyPath, strings.Repeat("x", length)})
 	random := rand.New(rand.NewPCG(1, 2))
 	for range history + behind { // the text stays as it is, and all that it ever was stays in the document
 		edit(nil, Splice{bodyPath, random.IntN(length), 1, "x"})
 	}
+	runtime.GC() // what making the history left
 	before := processorTime(b)
 	for b.Loop() {
-		base := versions[len(versions)-1-behind]
+		base := versions[0]
 		op := crdt.Splice{At: random.IntN(length), Delete: 1, Insert: "x"}
-		if !mapped {
+		switch way {
+		case "present":
+			edit(nil, onText([]crdt.Splice{op})...)
+			continue
+		case "forked":
 			edit(base, onText([]crdt.Splice{op})...)
 			continue
 		}
