@@ -156,6 +156,77 @@ func TestResume(t *testing.T) {
 	})
 }
 
+// While somebody follows the document its latest past is kept, and handed to who resumes as it happened.
+func TestResumeFromTheLatestPast(t *testing.T) {
+	inWorld(t, hub.Limits{}, func(w *world) {
+		alice, bob, carol := w.join("alice"), w.join("bob"), w.join("carol")
+		carol.openDocument(agent.Open{})
+		_, mirror := bob.openDocument(agent.Open{})
+		_, narrow := alice.openDocument(agent.Open{View: agent.OneSection, Section: "b"})
+		bob.leave()
+		alice.leave()
+		for range 3 {
+			for _, section := range []agent.SectionID{"a", "b"} {
+				carol.send(&agent.Edit{Document: slug, Section: section, Ops: []agent.TextOp{{Insert: "."}}})
+				await[*agent.Ack](carol)
+			}
+		}
+		back := w.join("bob")
+		back.send(&agent.Open{Document: slug, Version: mirror.Version})
+		if opened := want[*agent.Opened](back); !opened.Resumed {
+			t.Fatalf("opened again with %s", jsonOf(opened))
+		}
+		for range 6 {
+			c := want[*agent.Changed](back)
+			if len(c.Authors) != 1 || c.Authors[0] != "carol" {
+				t.Errorf("handed %s", jsonOf(c))
+			}
+			w.must(mirror.Apply(c))
+		}
+		w.wantSame(mirror)
+		again := w.join("alice")
+		again.send(&agent.Open{Document: slug, View: agent.OneSection, Section: "b", Version: narrow.Version})
+		want[*agent.Opened](again)
+		for range 3 {
+			w.must(narrow.Apply(want[*agent.Changed](again)))
+		}
+		again.wantQuiet()
+		if got := narrow.Markdown(); got != "...## More\n\nEnd.\n" {
+			t.Errorf("the section is %q", got)
+		}
+	})
+}
+
+// The latest past is bounded, and a gap in it is none of it.
+func TestRecentIsBounded(t *testing.T) {
+	var r recent
+	version := func(i int) crdt.Version { return crdt.Version(fmt.Sprint(i)) }
+	for i := range 2 * recentUpdates {
+		u := &doc.Update{From: version(i), To: version(i + 1)}
+		r.record(u)
+		r.record(u)
+	}
+	if len(r.all) != recentUpdates {
+		t.Errorf("%d updates are kept", len(r.all))
+	}
+	if got, ok := r.between(version(recentUpdates+2), version(2*recentUpdates-1)); !ok || len(got) != recentUpdates-3 {
+		t.Errorf("%d updates between, %v", len(got), ok)
+	}
+	if _, ok := r.between(version(1), version(2*recentUpdates)); ok {
+		t.Error("what is not kept was found")
+	}
+	large := &doc.Update{From: version(2 * recentUpdates), To: "x", Sections: []doc.SectionUpdate{{Section: doc.Section{Text: strings.Repeat("x", recentBytes)}}}}
+	r.record(large)
+	if len(r.all) != 0 || r.bytes != 0 {
+		t.Errorf("%d updates and %d bytes are kept behind one that is too large", len(r.all), r.bytes)
+	}
+	r.record(&doc.Update{From: "a", To: "b"})
+	r.record(&doc.Update{From: "c", To: "d"})
+	if len(r.all) != 1 {
+		t.Errorf("%d updates are kept over a gap", len(r.all))
+	}
+}
+
 func TestOneSectionsView(t *testing.T) {
 	inWorld(t, hub.Limits{}, func(w *world) {
 		alice, bob := w.join("alice"), w.join("bob")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"cowrite/crdt"
@@ -120,7 +121,7 @@ func (s *socket) take(name agent.Document) *followed {
 }
 
 // begin reads the document, and what the client missed of it where its version is known. From then on updates arrive.
-func (f *followed) begin(r *agent.Open, meta doc.Meta) (*agent.Opened, *doc.Update, error) {
+func (f *followed) begin(r *agent.Open, meta doc.Meta) (*agent.Opened, []*doc.Update, error) {
 	s := f.s
 	opened := &agent.Opened{
 		Header: agent.Header{ID: r.ID}, Document: f.name, DocumentID: meta.ID.String(), Slug: string(meta.Slug), Title: meta.Title, View: f.view,
@@ -150,12 +151,19 @@ func (f *followed) begin(r *agent.Open, meta doc.Meta) (*agent.Opened, *doc.Upda
 	return opened, missed, nil
 }
 
-// missed is what leads from a client's version to the document's; nil when it is there, or has none.
-func (f *followed) missed(from, to crdt.Version) (*doc.Update, error) {
+// missed is what leads from a client's version to the document's; nothing when it is there, or has none.
+func (f *followed) missed(from, to crdt.Version) ([]*doc.Update, error) {
 	if from == "" || from == to {
 		return nil, nil
 	}
-	return f.s.Library.Diff(f.s.work, f.s.key, f.id, from, to)
+	if updates, ok := f.room.recent.between(from, to); ok {
+		return updates, nil
+	}
+	u, err := f.s.Library.Diff(f.s.work, f.s.key, f.id, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return []*doc.Update{u}, nil
 }
 
 // sees says whether a section is in the view.
@@ -174,7 +182,7 @@ func sectionsOf(all []doc.Section, sees func(doc.SectionID) bool) []agent.Sectio
 }
 
 // start answers the client, and hands it what happened meanwhile.
-func (f *followed) start(opened *agent.Opened, missed *doc.Update, others []*agent.Present) error {
+func (f *followed) start(opened *agent.Opened, missed []*doc.Update, others []*agent.Present) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.why != nil {
@@ -185,11 +193,10 @@ func (f *followed) start(opened *agent.Opened, missed *doc.Update, others []*age
 		f.s.say(p)
 	}
 	f.ready, f.last = true, opened.Version
-	if missed != nil {
-		f.last = missed.From
-		f.hand(missed)
+	if len(missed) > 0 {
+		f.last = missed[0].From
 	}
-	for _, u := range f.pending {
+	for _, u := range slices.Concat(missed, f.pending) {
 		f.hand(u)
 	}
 	f.pending = nil
@@ -198,6 +205,7 @@ func (f *followed) start(opened *agent.Opened, missed *doc.Update, others []*age
 
 // Updated leaves an update in the socket's outbox. It is called by the document's desk, and does not block.
 func (f *followed) Updated(_ crdt.DocumentID, u *doc.Update) bool {
+	f.room.recent.record(u)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {

@@ -20,6 +20,7 @@ type rooms struct {
 type room struct {
 	members map[*followed]*presence // nil: it says nothing of itself
 	encoder encoder
+	recent  recent
 }
 
 // presence is what a member says of itself, and when that ends.

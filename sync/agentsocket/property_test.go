@@ -29,6 +29,10 @@ func TestMirrorsStayExact(t *testing.T) {
 			p := newPlay(w, t, fmt.Sprintf("d%d", documents))
 			p.writers, p.reader = writers, reader
 			p.open("")
+			if rapid.Bool().Draw(t, "someone stays") { // and so the latest past is kept
+				writers[0].send(&agent.Open{Document: p.name})
+				await[*agent.Opened](writers[0])
+			}
 			for range rapid.IntRange(1, 25).Draw(t, "steps") {
 				p.step()
 			}
