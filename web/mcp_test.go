@@ -207,11 +207,13 @@ func TestToolListIsSmall(t *testing.T) {
 		defer a.session.Close()
 		list, err := a.session.ListTools(t.Context(), nil)
 		w.must(err)
-		data, err := json.Marshal(list)
-		w.must(err)
-		t.Logf("%d tools in %d bytes", len(list.Tools), len(data))
-		if len(data) >= 8000 || len(list.Tools) < 8 || len(list.Tools) > 12 {
-			t.Errorf("%d tools in %d bytes", len(list.Tools), len(data))
+		sent := w.do(request{as: vera, method: "POST", path: "/" + MCPPath, body: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":`+
+			`{"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{}}}}`, revision2026), header: http.Header{
+			"Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {revision2026}, "Mcp-Method": {"tools/list"},
+		}})
+		_, data, _ := strings.Cut(string(sent.raw), "data: ")
+		if len(data) >= 8000 || !json.Valid([]byte(data)) || len(list.Tools) < 8 || len(list.Tools) > 12 {
+			t.Errorf("%d tools in %d bytes: %s", len(list.Tools), len(data), data)
 		}
 		for _, tool := range list.Tools {
 			h := tool.Annotations
@@ -405,6 +407,7 @@ func TestWhoMaySpeakMCP(t *testing.T) {
 		}{
 			{nobody, "POST", ping, nil, 401},
 			{"wrong", "POST", ping, nil, 401},
+			{nobody, "OPTIONS", "", http.Header{"Origin": {"https://elsewhere.test"}}, 204},
 			{alpha, "GET", "", nil, 405},
 			{alpha, "DELETE", "", nil, 405},
 			{alpha, "POST", ping, http.Header{"Accept": {"text/html"}}, 400},

@@ -84,7 +84,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			slog.Int("status", out.status), slog.Duration("elapsed", elapsed), slog.String("agent", string(c.key.Agent)))
 	}()
 
-	if strings.HasPrefix(r.URL.Path, anyAPI) {
+	if strings.HasPrefix(r.URL.Path, anyAPI) || r.URL.Path == MCPPath {
 		allowOrigins(header)
 		header.Set("Cache-Control", "private, no-cache")
 		if r.Method == http.MethodOptions {
@@ -139,7 +139,7 @@ func allowOrigins(h http.Header) {
 func preflight(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-	h.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID")
+	h.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version")
 	h.Set("Access-Control-Max-Age", "86400")
 	w.WriteHeader(http.StatusNoContent)
 }
