@@ -13,7 +13,7 @@ export interface ClientOptions extends PlatformOptions {
   key: string;
   /** How long a call is tried again when the network fails, in milliseconds; 30,000 if not given. */
   retryMs?: number;
-  /** Told of every lease of this agent that ended without its doing, also of those that other programs held. */
+  /** Told of every lease of this agent that ended without its doing, also of those that other programs held; of some twice. */
   onLeaseLost?: (lost: LostLease[]) => void;
 }
 

@@ -1,7 +1,10 @@
 /** Facts that a refusal names beside its code: holder, expiresAt, version, near, ... Positions among them count code points. */
 export type Facts = Readonly<Record<string, unknown>>;
 
-/** What the server refused: a code word from its table, a sentence, and the facts that a caller needs to act. */
+/**
+ * What the server refused: a code word from its table, a sentence, and the facts that a caller needs to act. An answer
+ * that is not the server's own, such as a proxy's page, has the code HTTP_ with the status.
+ */
 export class Refusal extends Error {
   override readonly name: string = "Refusal";
 

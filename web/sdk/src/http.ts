@@ -1,4 +1,4 @@
-import { ConnectionError, isRecord, type Refusal, refusalOf } from "./errors.js";
+import { ConnectionError, isRecord, Refusal, refusalOf } from "./errors.js";
 import { pause, Pauses, type Platform } from "./platform.js";
 import type { LostLease } from "./types.js";
 
@@ -30,7 +30,9 @@ export class Http {
 
   /** The server's JSON. It rejects with a Refusal, a ConnectionError, or the signal's reason. */
   async call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
-    const body: unknown = await (await this.send(method, path, options)).json();
+    const response = await this.send(method, path, options);
+    const body = parsed(await response.text());
+    if (body === undefined) throw new ConnectionError(`${method} ${path}: the answer is not JSON`);
     this.tell(body);
     return body as T;
   }
@@ -84,8 +86,7 @@ export class Http {
     const text = await this.reading(response.text(), method, path, signal);
     const answer = parsed(text);
     this.tell(answer);
-    const refusal = refusalOf(answer, response.status);
-    const err = refusal ?? new ConnectionError(`${method} ${path}: ${response.status} ${text.slice(0, 200)}`);
+    const err = refusalOf(answer, response.status) ?? new Refusal(`HTTP_${response.status}`, text.slice(0, 200), {}, response.status);
     after.set(err, Number(response.headers.get("Retry-After") ?? 0) * 1000 || 0);
     throw err;
   }
@@ -117,17 +118,15 @@ export class Http {
   }
 }
 
-/** The Retry-After of errors, in milliseconds. */
-const after = new WeakMap<object, number>();
+/** The Retry-After of refusals, in milliseconds. */
+const after = new WeakMap<Refusal, number>();
 
-const retryAfterMs = (err: unknown) => (typeof err === "object" && err !== null && after.get(err)) || 0;
+const retryAfterMs = (err: unknown) => (err instanceof Refusal && after.get(err)) || 0;
 
 /** Whether the same request may come through later: the network failed, or the server was not able to. */
 export function worthRetrying(err: unknown): boolean {
-  return err instanceof ConnectionError || (isRefused(err) && (err.status === 502 || err.status === 503 || err.status === 504));
+  return err instanceof ConnectionError || (err instanceof Refusal && [502, 503, 504].includes(err.status));
 }
-
-const isRefused = (err: unknown): err is Refusal => err instanceof Error && "status" in err;
 
 function parsed(text: string): unknown {
   try {

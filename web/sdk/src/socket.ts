@@ -164,7 +164,6 @@ export class AgentSocket {
     switch (frame.type) {
       case "welcome":
         this.welcomed = true;
-        this.pauses.reset();
         for (const document of this.followings.keys()) this.open(document);
         break;
       case "opened": {
@@ -172,6 +171,7 @@ export class AgentSocket {
         if (!following || following.asked !== frame.id) break; // left, or opened again since
         following.open = true;
         following.pauses.reset();
+        this.pauses.reset();
         following.follower.opened(frame);
         break;
       }

@@ -72,7 +72,7 @@ test("an edit whose answer is lost is made once", async (t) => {
   await document.remove("put");
   assert.equal(await document.markdown(), "# Once\n\nexactly once\n## Added\n");
 
-  const named = { idempotencyKey: "named-by-the-agent" };
+  const named = { idempotencyKey: `first-line-of-${slug}` };
   await document.edit(written, { ops: [{ at: 0, insert: "!" }] }, named);
   const again = await document.edit(written, { ops: [{ at: 0, insert: "!" }] }, named);
   assert.equal(again.repeated, true);
@@ -121,6 +121,17 @@ test("a server that is not able to waits as it says; what it refuses is final", 
   await timers.pass(10_000);
   await read;
   assert.deepEqual(calls.map((c) => c.at), [0, 3_000]);
+});
+
+test("answers that are not the server's are told apart", async () => {
+  const page = (status) => stepped(() => new Response("<html>", { status })).document.read();
+  await assert.rejects(page(404), (err) => err instanceof Refusal && err.code === "HTTP_404");
+  await assert.rejects(page(200), (err) => err instanceof ConnectionError && /not JSON/.test(err.message));
+  const { timers, calls, document } = stepped(() => new Response("<html>", { status: 502 }), { retryMs: 250 });
+  const read = assert.rejects(document.read(), (err) => err instanceof Refusal && err.status === 502);
+  await timers.pass(1_000);
+  await read;
+  assert.equal(calls.length, 2);
 });
 
 test("a signal ends a call in its pause", async () => {
