@@ -19,7 +19,9 @@ type elements struct {
 	// unread: something was written that this cannot show, as a value in the place of another or one that is no
 	// single character.
 	unread bool
-	bytes  int // of text
+
+	bytes   int // of text
+	removed int // removals
 }
 
 // removal is one deletion of elements of one author with consecutive numbers.
@@ -140,6 +142,7 @@ func (e *elements) remove(by opRef, since uint32, first opRef, length uint32) {
 			r.changed()
 		}
 	}
+	e.removed++
 	e.removals[by.actor] = append(e.removals[by.actor], removal{by.counter, first, length})
 }
 

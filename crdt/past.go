@@ -175,21 +175,22 @@ func (p *Past) Onto(ops []Splice) []Splice {
 	for i := 0; i < len(ops); {
 		// Operations that touch come to one: what is inserted in the place of the second stands behind what is
 		// inserted in the place of the first.
-		op := Splice{At: ops[i].At}
+		from, to := ops[i].At, ops[i].At
+		var inserted strings.Builder
 		var number uint32 // of the first insertion
-		for ; i < len(ops) && ops[i].At == op.At+op.Delete; i++ {
+		for ; i < len(ops) && ops[i].At == to; i++ {
 			typed += uint32(ops[i].Delete)
-			if op.Insert == "" {
+			if inserted.Len() == 0 {
 				number = typed
 			}
-			op.Delete += ops[i].Delete
-			op.Insert += ops[i].Insert
+			to += ops[i].Delete
+			inserted.WriteString(ops[i].Insert)
 			typed += uint32(utf8.RuneCountInString(ops[i].Insert))
 		}
-		if op.Insert != "" {
-			add(Splice{At: p.insertion(op.At, number), Insert: op.Insert})
+		if inserted.Len() > 0 {
+			add(Splice{At: p.insertion(from, number), Insert: inserted.String()})
 		}
-		p.visible(op.At, op.At+op.Delete, func(at, length int) { add(Splice{At: at, Delete: length}) })
+		p.visible(from, to, func(at, length int) { add(Splice{At: at, Delete: length}) })
 	}
 	return out
 }

@@ -355,10 +355,7 @@ func (s *Sequence) Size() int {
 	for _, o := range s.objects {
 		if o.text != nil {
 			runs, _ := o.text.place(nil)
-			size += perRun*runs + o.text.bytes
-			for _, list := range o.text.removals {
-				size += perRemoval * len(list)
-			}
+			size += perRun*runs + perRemoval*o.text.removed + o.text.bytes
 		}
 	}
 	return size

@@ -156,15 +156,11 @@ func (l *Library) RevertSection(ctx context.Context, k Key, id crdt.DocumentID, 
 		if !ok {
 			return plan{}, sectionNotFound(sid)
 		}
-		then, err := d.contentAt(l.ctx, to)
+		former, err := d.formerText(l.ctx, sid, to, present)
 		if err != nil {
 			return plan{}, err
 		}
-		former, ok := then.sections[sid]
-		if !ok {
-			return plan{}, code.New(code.InvalidVersion, "the section was not there at that version")
-		}
-		p := plan{what: SectionEdited, old: present.Text, wanted: former.Text}
+		p := plan{what: SectionEdited, old: present.Text, wanted: former}
 		switch path := sectionPath(sid, keyBody); {
 		case p.wanted == p.old:
 		case present.scalarBody:

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"cowrite/crdt"
+	"cowrite/doc/code"
 )
 
 // past gives a section's text as it was at older heads, and the way to lead edits of it over to the present one.
@@ -26,6 +27,30 @@ func (d *desk) past(ctx context.Context, sid SectionID, heads []crdt.Hash, prese
 	}
 	text, err := p.Text(present.Text)
 	return p, text, err
+}
+
+// formerText gives a section's text as it was at a version; "" is the present one. INVALID_VERSION, also when the section was
+// not there.
+func (d *desk) formerText(ctx context.Context, sid SectionID, v crdt.Version, present sectionContent) (string, error) {
+	heads, err := d.headsOf(v)
+	if err != nil {
+		return "", err
+	}
+	if heads != nil {
+		_, text, err := d.past(ctx, sid, heads, present)
+		if err == nil || !errors.Is(err, crdt.ErrUnmapped) && !errors.Is(err, crdt.ErrNoText) {
+			return text, err
+		}
+	}
+	then, err := d.contentAt(ctx, v) // it may have been something else than a text
+	if err != nil {
+		return "", err
+	}
+	former, ok := then.sections[sid]
+	if !ok {
+		return "", code.New(code.InvalidVersion, "the section was not there at that version")
+	}
+	return former.Text, nil
 }
 
 // sequence gives the sequence of a section's text. It is made when it is first asked for and kept, up to date, as long as

@@ -110,9 +110,6 @@ func TestEditsOnOlderVersionsNeedNoFork(t *testing.T) {
 		for range 20 {
 			edit()
 		}
-		if counter.forks.Load() != 0 {
-			t.Errorf("%d forks", counter.forks.Load())
-		}
 		text := w.read(id).Sections[0].Text
 		for c := 'あ' + 1; c <= written; c++ {
 			if strings.Count(text, string(c)) != 1 {
@@ -122,6 +119,13 @@ func TestEditsOnOlderVersionsNeedNoFork(t *testing.T) {
 		r.mustSettle()
 		if r.text(sid) != text {
 			t.Errorf("the replica has %q, want %q", r.text(sid), text)
+		}
+		v := versions[len(versions)/2]
+		if got, err := w.RevertSection(t.Context(), alice, id, sid, v.name); err != nil || got.Section.Text != v.text {
+			t.Errorf("reverted to %q, %v, want %q", got.Section.Text, err, v.text)
+		}
+		if counter.forks.Load() != 0 {
+			t.Errorf("%d forks", counter.forks.Load())
 		}
 	})
 }
