@@ -1,7 +1,9 @@
 // The REST calls that the page makes. The cookie of the session goes along by itself.
 
 import type {
+  BlameRange,
   Document,
+  DocumentDiff,
   DocumentPage,
   DocumentRef,
   EventPage,
@@ -83,6 +85,12 @@ export const api = {
   createDocument: (title: string, markdown: string) =>
     call<Document>("POST", "/documents", { ...(title ? { title } : {}), ...(markdown ? { markdown } : {}) }),
   document: (ref: DocumentRef) => call<Document>("GET", documentPath(ref)),
+  documentAt: (ref: DocumentRef, version: Version) => call<Document>("GET", `${documentPath(ref)}?version=${encodeURIComponent(version)}`),
+  /** From one version to another, or to the present. */
+  diff: (ref: DocumentRef, from: Version, to: Version | undefined) =>
+    call<DocumentDiff>("GET", `${documentPath(ref)}/diff?from=${encodeURIComponent(from)}${to ? `&to=${encodeURIComponent(to)}` : ""}`),
+  blame: (ref: DocumentRef, id: SectionId, version: Version) =>
+    call<{ ranges: BlameRange[] }>("GET", `${sectionPath(ref, id)}/blame?version=${encodeURIComponent(version)}`),
   /** The bytes of the document as Markdown. */
   markdown: async (ref: DocumentRef): Promise<Blob> => (await request("GET", documentPath(ref), "text/markdown")).blob(),
   changeDocument: (ref: DocumentRef, change: { title?: string; slug?: string }) =>
@@ -98,11 +106,17 @@ export const api = {
   removeSection: (ref: DocumentRef, id: SectionId) => call<unknown>("DELETE", sectionPath(ref, id)),
   restoreSection: (ref: DocumentRef, id: SectionId) => call<Written>("POST", `${sectionPath(ref, id)}/restore`),
 
+  /** Gives a section the text of an earlier version, as a new edit. */
+  revertSection: (ref: DocumentRef, id: SectionId, to: Version) => call<Written>("POST", `${sectionPath(ref, id)}/revert`, { to }),
+
   leases: (ref: DocumentRef) => call<Leases>("GET", `${documentPath(ref)}/leases`),
   takeLease: (ref: DocumentRef, id: SectionId, reason: string) =>
     call<Lease>("POST", leasePath(ref, id), { leaseDurationSeconds, ...(reason ? { reason } : {}) }),
   renewLease: (ref: DocumentRef, id: SectionId) => call<Lease>("PATCH", leasePath(ref, id), { leaseDurationSeconds }),
   releaseLease: (ref: DocumentRef, id: SectionId) => call<unknown>("DELETE", leasePath(ref, id)),
 
+  /** A page of the log as JSON text, for what depends on how it is spelled. */
+  eventsText: async (ref: DocumentRef, since: number): Promise<string> =>
+    (await request("GET", `${documentPath(ref)}/events?since=${since}&limit=1000`, "application/json")).text(),
   events: (ref: DocumentRef, since: number, limit: number) => call<EventPage>("GET", `${documentPath(ref)}/events?since=${since}&limit=${limit}`),
 }

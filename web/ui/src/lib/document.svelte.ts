@@ -5,6 +5,7 @@ import { ApiError, api, messageOf } from "./api"
 import { EventSubscription, type LinkState } from "./events"
 import { LeaseBoard } from "./leases.svelte"
 import { EventLog } from "./log.svelte"
+import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
 import type { Replica } from "./replica"
 import { compareSections, titleOf, type DocumentContent, type SectionContent } from "./sections"
 import { session } from "./session.svelte"
@@ -57,6 +58,7 @@ export class DocumentModel {
   gone = $state("")
   readonly log: EventLog
   readonly leases: LeaseBoard
+  #overlaps: Overlap[] = $derived.by(() => this.log.events.flatMap((event) => overlapOf(event) ?? []))
   #eventLink = $state<LinkState>("connecting")
   #replicaLink = $state<ReplicaState>("loading")
   #replica: Replica | undefined
@@ -97,6 +99,11 @@ export class DocumentModel {
   nameOf = (id: SectionId): string => {
     const removed = this.removed.find((section) => section.id === id)
     return this.#byId.get(id)?.name ?? (removed ? titleOf(removed).name : id)
+  }
+
+  /** Overlaps in a section that this reader has not looked at. */
+  overlapsIn(id: SectionId): Overlap[] {
+    return this.#overlaps.filter((overlap) => overlap.section === id && !seenOverlaps.has(overlap.id))
   }
 
   async connect(): Promise<void> {
@@ -140,6 +147,11 @@ export class DocumentModel {
 
   restore(id: SectionId): Promise<Written> {
     return this.#changed(api.restoreSection(this.ref, id))
+  }
+
+  /** Gives a section the text that it had at an earlier version. */
+  revert(id: SectionId, to: Version): Promise<Written> {
+    return this.#changed(api.revertSection(this.ref, id, to))
   }
 
   /** Shows what was written. Where a replica does, it comes by itself. */

@@ -41,6 +41,12 @@ export function describe(event: LogEvent): Part[] {
       return says(" brought back ", p.section())
     case "section.conflict":
       return says(" kept both texts of ", p.section(), ", which two authors created at once")
+    case "section.overlap": {
+      const earlier = p.names("authors").slice(1).flatMap((author) => [{ text: " and " }, { author }])
+      return says(...(earlier.length ? earlier : [" and others"]), " changed the same words in ", p.section())
+    }
+    case "section.fence_stale":
+      return says(" wrote in ", p.section(), " after the lease had passed on to another")
     case "section.leased":
       return says(" took the lease on ", p.section(), p.duration(" for "), ...reason)
     case "section.lease_renewed":
@@ -100,6 +106,12 @@ class Payload {
       if (typeof value === "string" && value) return value
     }
     return ""
+  }
+
+  /** The strings of a list. */
+  names(name: string): Agent[] {
+    const value = this.payload[name]
+    return Array.isArray(value) ? value.filter((item): item is Agent => typeof item === "string") : []
   }
 
   author(name: string, otherwise: string, ...names: string[]): Part[] {

@@ -90,6 +90,35 @@ export interface Lease {
   reason?: string
 }
 
+/** Take so many code points out at a place, and put a text there. */
+export interface TextOp {
+  at: number
+  delete?: number
+  insert?: string
+}
+
+/** What became of a section from one version to another. Its text is given only where it was made. */
+export interface SectionDiff extends Section {
+  made?: true
+  gone?: true
+  /** In order, on the text of the first version. */
+  ops: TextOp[]
+}
+
+export interface DocumentDiff {
+  from: Version
+  to: Version
+  title?: string
+  sections: SectionDiff[]
+}
+
+/** A passage by one author, in code points; without an agent where that is not known. */
+export interface BlameRange {
+  at: number
+  length: number
+  agent?: Agent
+}
+
 /** A link with which anybody may read one document until it ends. */
 export interface Share {
   id: string

@@ -56,6 +56,10 @@ beforeAll(async () => {
   await beta.lease(document.slug, sectionId(document, "Goals"), 300, "making them measurable")
   await beta.write(document.slug, sectionId(document, "Goals"), (text) => text.replace("durable", "truly durable"))
   await alpha.lease(document.slug, sectionId(document, "Timeline"), 240)
+  const timeline = `/documents/${document.slug}/sections/${sectionId(document, "Timeline")}`
+  const { text, version } = await alpha.call<{ text: string; version: string }>("GET", timeline)
+  await alpha.call("PUT", timeline, { text: text.replace("Browser page", "UI"), base: version })
+  await beta.call("PUT", timeline, { text: text.replace("Browser page", "CLI"), base: version })
   await alpha.call("DELETE", `/documents/${document.slug}/sections/${sectionId(document, "Ideas")}`)
   await alpha.call("POST", `/documents/${document.slug}/events`, { text: "I take the timeline; who takes the risks?" })
   await alpha.write(document.slug, sectionId(document, "Goals"), (text) => text.replace("ever", "ever, by anybody"))
@@ -96,6 +100,10 @@ test.each(screens)("$name: every page fits, has nothing that keeps people out, a
   await reader.live()
   await reader.section(sectionId(document, "Goals")).locator(".badge").waitFor()
   await page.locator('li[data-type="message.posted"]').waitFor({ state: "attached" })
+  if (name.startsWith("desktop")) {
+    await page.getByRole("button", { name: "Verify" }).click()
+    await page.getByText(/Log verified/).waitFor()
+  }
   await look("document")
   for (const tool of ["Rename", "Share", "Delete"]) {
     await page.getByRole("button", { name: tool, exact: true }).click()
@@ -111,6 +119,16 @@ test.each(screens)("$name: every page fits, has nothing that keeps people out, a
     await look("log")
     await page.getByRole("button", { name: "Text" }).click()
   }
+  await page.getByRole("button", { name: "History", exact: true }).click()
+  for (const [label, what] of [["The text", "history"], ["What changed since", "changes"], ["Who wrote what", "authors"]] as const) {
+    await page.getByLabel("Show", { exact: true }).selectOption({ label })
+    await page.getByRole("button", { name: "Earlier version" }).click()
+    await page.locator('[aria-busy="false"]').first().waitFor()
+    await look(what)
+  }
+  await page.getByRole("button", { name: "Back to the text" }).click()
+  await reader.section(sectionId(document, "Timeline")).scrollIntoViewIfNeeded()
+  await look("overlap")
   await reader.section(sectionId(document, "Goals")).scrollIntoViewIfNeeded()
   await page.getByRole("button", { name: "Write in Goals" }).click()
   await page.getByLabel("Text of Goals, in Markdown").waitFor()

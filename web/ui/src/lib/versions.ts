@@ -1,0 +1,21 @@
+// The versions of a document that its log names.
+
+import { sectionOf } from "./timeline"
+import type { LogEvent, SectionId, Version } from "./wire"
+
+/** The state of a document right after an event. */
+export interface VersionEntry {
+  version: Version
+  event: LogEvent
+}
+
+/** The versions that events made, oldest first; of one section only, if one is given. */
+export function versionsOf(events: LogEvent[], section: SectionId | ""): VersionEntry[] {
+  const versions: VersionEntry[] = []
+  for (const event of events) {
+    const version = event.payload?.["version"]
+    if (typeof version !== "string" || event.event_type === "section.overlap" || (section && sectionOf(event) !== section)) continue
+    versions.push({ version: version as Version, event })
+  }
+  return versions
+}

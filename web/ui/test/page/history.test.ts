@@ -1,0 +1,125 @@
+import type { Browser } from "playwright-core"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import type { Document, DocumentRef, SectionId } from "../../src/lib/wire"
+import { admin, caller, launch, Reader, sectionId, type Caller } from "./world"
+
+let browser: Browser
+let alpha: Caller
+let beta: Caller
+let ann: Caller
+let document: Document & { slug: DocumentRef }
+let goals: SectionId
+
+beforeAll(async () => {
+  browser = await launch()
+  alpha = await caller("agent-alpha", "editor")
+  beta = await caller("agent-beta", "editor")
+  ann = await caller("ann", "editor")
+})
+afterAll(() => browser.close())
+
+async function openHistory(who = ann): Promise<Reader> {
+  document = await admin.create("Told again", "# Plan\n\nOf 👩‍👩‍👧.\n\n## Goals\n\nOne goal.\n\n## Risks\n\nNone.\n")
+  goals = sectionId(document, "Goals")
+  await alpha.write(document.slug, goals, (text) => text.replace("One goal", "Two goals"))
+  await beta.write(document.slug, sectionId(document, "Risks"), (text) => text.replace("None.", "One: 👩‍👩‍👧."))
+  await beta.write(document.slug, goals, (text) => text.replace("Two goals", "Three goals"))
+  const reader = await Reader.open(browser)
+  await reader.signIn(who, `/d/${document.slug}`)
+  await reader.live()
+  await reader.page.getByRole("button", { name: "History", exact: true }).click()
+  await reader.page.getByText("Version 3 of 3").waitFor()
+  return reader
+}
+
+test("a scrubber goes through the versions with their authors, and yesterday's text is brought back", async () => {
+  const reader = await openHistory()
+  const { page } = reader
+  const then = page.locator(".version")
+  const slider = page.getByRole("slider", { name: "Version" })
+  await then.getByText("Three goals.").waitFor()
+  await slider.press("ArrowLeft")
+  await slider.press("ArrowLeft")
+  await page.getByText("Version 1 of 3").waitFor()
+  expect(await slider.getAttribute("aria-valuetext")).toContain("agent-alpha wrote in Goals")
+  await then.getByText("Two goals.").waitFor()
+  await then.getByText("None.").waitFor()
+
+  // What is written meanwhile moves nothing away from under the reader.
+  await alpha.write(document.slug, goals, (text) => text.replace("Three goals", "Four goals"))
+  await page.getByText("Version 1 of 4").waitFor()
+  await page.getByRole("button", { name: "Give Goals this text again" }).click()
+  await page.getByText("The section has this text again.").waitFor()
+  expect((await ann.section(document.slug, goals)).text).toContain("Two goals.")
+  await page.getByText("Version 1 of 5").waitFor()
+
+  await page.getByRole("button", { name: "Back to the text" }).click()
+  await reader.section(goals).getByText("Two goals.").waitFor()
+  await reader.section(sectionId(document, "Risks")).getByText("One: 👩‍👩‍👧.").waitFor()
+  await reader.close()
+})
+
+test("two versions are compared with marks in the text", async () => {
+  const reader = await openHistory()
+  const { page } = reader
+  const marks = () => page.locator(".changes").evaluate((changes) => [...changes.querySelectorAll("h3, ins, del")].map((mark) => `${mark.tagName} ${mark.textContent}`))
+  await page.getByLabel("Show", { exact: true }).selectOption({ label: "What this edit changed" })
+  await expect.poll(marks).toEqual(["H3 Goals changed", "DEL Two", "INS Three"])
+  await page.getByRole("button", { name: "Earlier version" }).click()
+  await expect.poll(async () => (await marks())[0]).toBe("H3 Risks changed")
+  const inRisks = (await marks()).slice(1).join(" ")
+  expect(inRisks).toMatch(/DEL None/)
+  expect(inRisks).toMatch(/INS One.*👩‍👩‍👧/)
+  await page.getByRole("button", { name: "Earlier version" }).click()
+  await page.getByText("There is no version before this one").waitFor()
+
+  await page.getByLabel("Show", { exact: true }).selectOption({ label: "What changed since" })
+  await expect.poll(async () => (await marks()).filter((mark) => mark.startsWith("H3"))).toEqual(["H3 Goals changed", "H3 Risks changed"])
+  await alpha.write(document.slug, goals, (text) => text.replace("Three", "Seven"))
+  await expect.poll(() => page.locator(".changes").innerText()).toContain("Seven")
+
+  await page.getByLabel("Of", { exact: true }).selectOption({ label: "Goals" })
+  await page.getByText("Version 1 of 3").waitFor()
+  await page.getByLabel("Show", { exact: true }).locator("optgroup option").nth(1).evaluate((option: HTMLOptionElement) => {
+    const select = option.closest("select")!
+    select.value = option.value
+    select.dispatchEvent(new Event("change", { bubbles: true }))
+  })
+  await expect.poll(marks).toEqual(["H3 Goals changed", "DEL Two", "INS Three"])
+  await reader.close()
+})
+
+test("who wrote what is shown in their colours", async () => {
+  const reader = await openHistory()
+  const { page } = reader
+  await page.getByLabel("Show", { exact: true }).selectOption({ label: "Who wrote what" })
+  const authors = page.getByRole("list", { name: "Authors" })
+  await authors.getByText("agent-beta").waitFor()
+  const passages = await page
+    .getByRole("region", { name: "Goals, by author" })
+    .locator("[title]")
+    .evaluateAll((spans) => spans.map((span) => `${span.getAttribute("title")}: ${span.textContent}`))
+  expect(passages.join("|")).toContain("agent-beta: Three")
+  expect(passages.map((passage) => passage.slice(passage.indexOf(": ") + 2)).join("")).toBe((await ann.section(document.slug, goals)).text)
+  await reader.close()
+})
+
+test("a draft is still there when its writer comes back from the history, and a viewer brings nothing back", async () => {
+  const reader = await openHistory()
+  const { page } = reader
+  await page.getByRole("button", { name: "Back to the text" }).click()
+  await reader.section(goals).hover()
+  await page.getByRole("button", { name: "Write in Goals" }).click()
+  await page.getByLabel("Text of Goals, in Markdown").fill("## Goals\n\nA draft.\n")
+  await page.getByRole("button", { name: "History", exact: true }).click()
+  await page.getByText("Version 3 of 3").waitFor()
+  await page.getByRole("button", { name: "Back to the text" }).click()
+  expect(await page.getByLabel("Text of Goals, in Markdown").inputValue()).toContain("A draft.")
+  await reader.close()
+
+  const viewer = await openHistory(await caller("vera", "viewer"))
+  await viewer.page.getByRole("button", { name: "Earlier version" }).click()
+  await viewer.page.locator(".version").getByText("Two goals.").waitFor()
+  expect(await viewer.page.getByRole("button", { name: /this text again/ }).count()).toBe(0)
+  await viewer.close()
+})
