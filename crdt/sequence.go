@@ -12,7 +12,7 @@ import (
 // of the characters, never by comparing texts. Not safe for concurrent use.
 //
 // It is made of the document's changes once, and then kept up to date at a cost in proportion to each change. It takes
-// some 150 bytes for each run of characters that have the same author and the same fate, and 12 for each change.
+// some 150 bytes for each run of characters that have the same author and the same fate, and 16 for each change.
 type Sequence struct {
 	graph *Graph
 	path  Path
