@@ -38,7 +38,7 @@ export interface Platform {
 export function platformOf(options: PlatformOptions): Platform {
   return {
     fetch: options.fetch ?? globalThis.fetch.bind(globalThis),
-    WebSocket: options.WebSocket ?? (globalThis.WebSocket as SocketConstructor | undefined),
+    WebSocket: options.WebSocket ?? globalThis.WebSocket,
     timers: options.timers ?? systemTimers,
     random: options.random ?? Math.random,
   };
