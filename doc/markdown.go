@@ -41,7 +41,10 @@ func SplitMarkdown(markdown string, level int) []string {
 
 // HeadingOf reads the heading that a section's text begins with, after blank lines; level 0 is none.
 func HeadingOf(body string) (heading string, level int) {
-	source := []byte(firstBlock(body))
+	source := []byte(headingBlock(body))
+	if len(source) == 0 {
+		return "", 0
+	}
 	root := goldmark.DefaultParser().Parse(text.NewReader(source))
 	h, ok := root.FirstChild().(*ast.Heading)
 	if !ok {
@@ -67,23 +70,28 @@ func HeadingOf(body string) (heading string, level int) {
 	return strings.TrimSpace(out.String()), h.Level
 }
 
-// firstBlock is the text up to the first blank line behind a line that is not blank: no heading reaches
-// further, and a section may be long.
-func firstBlock(body string) string {
+// headingBlock is the beginning of a text that may be a heading, for the parser to say: a first line that begins with #,
+// or a paragraph down to a line of = or -. It is empty where there can be none, which spares the parser a long paragraph.
+func headingBlock(body string) string {
 	seen := false
 	for at := 0; at < len(body); {
 		end := len(body)
 		if i := strings.IndexByte(body[at:], '\n'); i >= 0 {
 			end = at + i + 1
 		}
-		blank := strings.TrimSpace(body[at:end]) == ""
-		if blank && seen {
-			return body[:at]
+		line := strings.TrimSpace(body[at:end])
+		switch {
+		case line == "" && seen:
+			return ""
+		case line == "":
+		case !seen && line[0] == '#', seen && (strings.Trim(line, "=") == "" || strings.Trim(line, "-") == ""):
+			return body[:end]
+		default:
+			seen = true
 		}
-		seen = seen || !blank
 		at = end
 	}
-	return body
+	return ""
 }
 
 // frontMatterLength is the length of a leading block between lines "---", which CommonMark would read as

@@ -75,6 +75,26 @@ func TestHeadingOf(t *testing.T) {
 	}
 }
 
+// A section begins with a heading exactly where the document was split at one.
+func TestHeadingOfAgreesWithTheSplit(t *testing.T) {
+	pieces := rapid.SampledFrom([]string{"# A", "## B ##", "text", "\n", "\n", "===", "---", "-", "  ", "    ", "> ", "- ", "1. ", "```", "[a](b)", "*c*"})
+	rapid.Check(t, func(t *rapid.T) {
+		in := strings.Join(rapid.SliceOf(pieces).Draw(t, "pieces"), "")
+		for i, part := range SplitMarkdown(in, 6) {
+			if _, level := HeadingOf(part); i > 0 && level == 0 {
+				t.Fatalf("part %d of %q begins with no heading: %q", i, in, part)
+			}
+		}
+	})
+}
+
+func BenchmarkHeadingOfALongParagraph(b *testing.B) {
+	body := strings.Repeat("[alice 7]\n", 4000)
+	for b.Loop() {
+		HeadingOf(body)
+	}
+}
+
 func TestPositionBetween(t *testing.T) {
 	position := rapid.StringMatching(`[!-~]{1,6}`)
 	rapid.Check(t, func(t *rapid.T) {
