@@ -28,7 +28,7 @@ export interface MirrorSectionChange {
 /**
  * A copy of a document's text that is exact at each of its versions, and follows every change. When the line is cut it
  * keeps what it has, and catches up when the line is back. A change that was acknowledged shortly before may be on its
- * way still: until() waits for it.
+ * way still: catchUp() waits for it.
  */
 export class Mirror implements Follower {
   private users = 0;
@@ -37,6 +37,8 @@ export class Mirror implements Follower {
   private byId = new Map<string, Section>();
   private at: Version | undefined;
   private unsure = false;
+  private openings = 0;
+  private behind: Version | undefined; // what it is to reach since it was opened
   private name = "";
   private readonly listeners = new Set<(change: MirrorChange) => void>();
   private readonly waiters = new Set<() => void>();
@@ -129,6 +131,13 @@ export class Mirror implements Follower {
     });
   }
 
+  /** Resolves when everything is there that was acknowledged before the call, to whomever; one's own edits, for example. */
+  catchUp(signal?: AbortSignal): Promise<Mirror> {
+    const before = this.openings;
+    this.socket.reopen(this.document);
+    return this.until(() => this.openings > before && this.behind === undefined, signal);
+  }
+
   /** Ends the mirror, once each of its users has. */
   close(): void {
     if (this.users > 0) this.users--;
@@ -145,6 +154,8 @@ export class Mirror implements Follower {
   opened(frame: Opened): void {
     this.state = "open";
     this.unsure = false;
+    this.openings++;
+    this.behind = frame.resumed && frame.version !== this.at ? frame.version : undefined;
     if (!frame.resumed) {
       const before = this.byId;
       this.byId = new Map([...(frame.sections ?? []), ...(frame.removed ?? [])].map((s) => [s.id, s]));
@@ -165,6 +176,7 @@ export class Mirror implements Follower {
       return;
     }
     this.at = frame.to;
+    if (this.behind === frame.to) this.behind = undefined;
     if (frame.title !== undefined) this.name = frame.title;
     this.tell({ from: frame.from, to: frame.to, authors: frame.authors ?? [], ...(frame.title !== undefined && { title: frame.title }), sections });
     this.look();

@@ -67,6 +67,25 @@ test("an edit on a mirror's section merges, and its places count UTF-16 units", 
   await caughtUp(mirror, slug);
 });
 
+test("a mirror that has caught up has what was acknowledged before", async (t) => {
+  const { slug, sections } = await newDocument();
+  const line = await newLine(t);
+  const client = await newClient(t, "own-reader", { url: line.url });
+  const document = client.document(slug);
+  const mirror = await document.mirror();
+  let base = mirror.section(sections[0].id);
+  for (let n = 0; n < 20; n++) {
+    assert.ok(base);
+    const written = await document.edit(base, { ops: [{ at: base.text.length, insert: `${n} 😀\n` }] });
+    if (n === 10) line.cut();
+    await mirror.catchUp();
+    base = mirror.section(sections[0].id);
+    assert.equal(base?.text, written.text);
+    assert.equal(base?.version, written.version);
+  }
+  await caughtUp(mirror, slug);
+});
+
 test("a mirror that was cut off catches up from where it was", async (t) => {
   const { slug, sections } = await newDocument();
   const line = await newLine(t);
