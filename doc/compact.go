@@ -26,10 +26,11 @@ type compaction struct {
 	done    chan error // receives once for each that was begun
 }
 
-func (c *compaction) wait() {
-	if c.running {
-		<-c.done
-		c.running = false
+// settle waits for the end of a compaction under way. Before it, what the store has may change from one look to the next:
+// rows go when the saved form comes.
+func (d *desk) settle() {
+	if d.compaction.running {
+		d.compacted(<-d.compaction.done)
 	}
 }
 

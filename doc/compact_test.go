@@ -134,7 +134,9 @@ func (s *faultyStore) Compact(ctx context.Context, id crdt.DocumentID, saved doc
 	if s.failCompact.Load() || s.broken() {
 		return errDisk
 	}
-	return s.Store.Compact(ctx, id, saved)
+	err := s.Store.Compact(ctx, id, saved)
+	time.Sleep(time.Duration(s.slowCompact.Load()))
+	return err
 }
 
 // rows is how many changes are stored one by one, and up to which the document was compacted.
@@ -245,6 +247,36 @@ func TestAFailedCompactionIsTriedAgain(t *testing.T) {
 		}
 		if got := w.read(id).Sections[0].Text; got != peer.text(sid) {
 			t.Error("the text is another")
+		}
+		peer.at.Detach()
+	})
+}
+
+// The rows are gone from the store, and the desk does not know it yet, when the engine has to load the document again.
+func TestADocumentIsLoadedWhileItsCompactionEnds(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.close()
+		w.limits.EngineBytes = 20_000 // any other document puts this one away
+		w.open()
+		w.store.slowCompact.Store(int64(time.Minute))
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		peer := w.typed(id, sid, 1023)
+		synctest.Wait()
+		if _, upto := w.rows(id); upto != 1024 {
+			t.Fatalf("compacted up to %d", upto)
+		}
+		if _, err := w.Create(t.Context(), alice, doc.NewDocument{Markdown: strings.Repeat("# other\n", 20)}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := w.read(id).Sections[0].Text; got != peer.text(sid) {
+			t.Errorf("the document has %d words, want %d", len(strings.Fields(got)), len(strings.Fields(peer.text(sid))))
+		}
+		peer.insert(sid, 0, "and on ")
+		peer.settle()
+		if got := w.read(id).Sections[0].Text; got != peer.text(sid) {
+			t.Error("the document did not go on")
 		}
 		peer.at.Detach()
 	})

@@ -122,7 +122,7 @@ func (d *desk) run(ctx context.Context) {
 		err = d.serveNext(ctx)
 	}
 	d.lib.leave(d)
-	d.compaction.wait()
+	d.settle()
 	d.putAway()
 	refusal := code.From(err)
 	for a := range d.peers {

@@ -109,6 +109,7 @@ func (d *desk) engine(ctx context.Context) (engine.Document, error) {
 	if d.loaded != nil {
 		return d.loaded, nil
 	}
+	d.settle()
 	var parts [][]byte
 	if d.upto > 0 {
 		saved, err := d.lib.store.Saved(ctx, d.id, true)

@@ -93,6 +93,7 @@ func (d *desk) makeSequence(ctx context.Context, sid SectionID) (*crdt.Sequence,
 		}
 		return nil
 	}
+	d.settle()
 	saved, err := d.lib.store.Saved(ctx, d.id, true)
 	if err != nil {
 		return nil, err

@@ -91,6 +91,7 @@ type faultyStore struct {
 	dead atomic.Bool  // all do
 
 	failCompact atomic.Bool
+	slowCompact atomic.Int64 // a compaction takes so many ns more to say that it is done
 }
 
 var errDisk = errors.New("the disk is full")
