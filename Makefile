@@ -62,8 +62,9 @@ test: ## Install what the tests need and run every test, with the race detector
 race: ## Run the tests with the race detector, with what is installed and built (PKG=./...)
 	$(GO) test -race $(PKG)
 
-simulate: ## Run the lease simulation in its long form: 10,000 seeds of 1,000 steps
+simulate: ## Run the lease simulation (10,000 seeds of 1,000 steps) and 200 histories of leases over HTTP
 	$(GO) test ./lease -run Simulation -sim.seeds 10000 -timeout 60m
+	$(GO) test ./cmd/cowrite -run LeasesAreLinearizable -linear.seeds 200 -timeout 60m
 
 soak: sync/e2e/node_modules/.package-lock.json ## Have eight agents write one document for SOAK (5m), over lines that break
 	COWRITE_SOAK=$(SOAK) $(GO) test -run '^TestEightAgents$$' -count=1 -timeout 30m -v ./sync/e2e
