@@ -1,7 +1,9 @@
+// @vitest-environment jsdom
+
 import { expect, test } from "vitest"
-import { marksOf, passagesOf, shorten } from "../src/lib/diff"
+import { changeOf, marksOf, passagesOf, shorten } from "../src/lib/diff"
 import { versionsOf } from "../src/lib/versions"
-import type { BlameRange, LogEvent, SectionId, TextOp } from "../src/lib/wire"
+import type { BlameRange, Document, LogEvent, SectionDiff, SectionId, TextOp } from "../src/lib/wire"
 import { random } from "./random"
 
 test("operations count in code points", () => {
@@ -50,6 +52,21 @@ test("only long unchanged text is shortened, and no character is cut in two", ()
 test("passages are cut by code points", () => {
   const ranges = [{ at: 0, length: 2, agent: "ann" }, { at: 2, length: 1 }] as BlameRange[]
   expect(passagesOf("👩a👍", ranges)).toEqual([{ text: "👩a", agent: "ann" }, { text: "👍", agent: undefined }])
+})
+
+test("what became of a section is told in a word, with its text", () => {
+  const section = (id: string, more: object) => ({ id, heading: "", level: 0, text: "", position: "a", ops: [], ...more }) as unknown as SectionDiff
+  const before = { sections: [{ id: "goals", text: "## Goals\n" }], removed: [{ id: "ideas", text: "## Ideas\n" }] } as unknown as Document
+  const told = (diff: SectionDiff) => {
+    const { name, what, marks } = changeOf(diff, before)
+    return [name, what, ...marks.map(({ kind, text }) => `${kind} ${text.trim()}`)]
+  }
+  expect(told(section("new", { made: true, text: "## New\n" }))).toEqual(["New", "added", "inserted ## New"])
+  expect(told(section("goals", { gone: true }))).toEqual(["Goals", "removed", "deleted ## Goals"])
+  expect(told(section("goals", { removed: true }))).toEqual(["Goals", "removed", "deleted ## Goals"])
+  expect(told(section("ideas", {}))).toEqual(["Ideas", "restored", "inserted ## Ideas"])
+  expect(told(section("goals", {}))).toEqual(["Goals", "moved"])
+  expect(told(section("goals", { ops: [{ at: 3, delete: 5 }] }))).toEqual(["Goals", "changed", "same ##", "deleted Goals", "same "])
 })
 
 test("versions are those that an event made, of one section if asked for", () => {

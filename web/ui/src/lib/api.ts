@@ -1,6 +1,7 @@
 // The REST calls that the page makes. The cookie of the session goes along by itself.
 
 import type {
+  Agent,
   BlameRange,
   Document,
   DocumentDiff,
@@ -112,9 +113,15 @@ export const api = {
   leases: (ref: DocumentRef) => call<Leases>("GET", `${documentPath(ref)}/leases`),
   takeLease: (ref: DocumentRef, id: SectionId, reason: string) =>
     call<Lease>("POST", leasePath(ref, id), { leaseDurationSeconds, ...(reason ? { reason } : {}) }),
+  /** Takes the lease, or else a place in the queue for it, which is refused with SECTION_LEASED all the same. */
+  queueForLease: (ref: DocumentRef, id: SectionId, placeSeconds: number) =>
+    call<Lease>("POST", leasePath(ref, id), { leaseDurationSeconds, queue: true, placeSeconds }),
+  leaveQueue: (ref: DocumentRef, id: SectionId) => call<unknown>("DELETE", `${leasePath(ref, id)}/queue`),
+  handOver: (ref: DocumentRef, id: SectionId, to: string) => call<Lease>("POST", `${leasePath(ref, id)}/transfer`, { to }),
   renewLease: (ref: DocumentRef, id: SectionId) => call<Lease>("PATCH", leasePath(ref, id), { leaseDurationSeconds }),
   releaseLease: (ref: DocumentRef, id: SectionId) => call<unknown>("DELETE", leasePath(ref, id)),
 
+  post: (ref: DocumentRef, message: { text: string; sectionId: SectionId; to: Agent }) => call<unknown>("POST", `${documentPath(ref)}/events`, message),
   /** A page of the log as JSON text, for what depends on how it is spelled. */
   eventsText: async (ref: DocumentRef, since: number): Promise<string> =>
     (await request("GET", `${documentPath(ref)}/events?since=${since}&limit=1000`, "application/json")).text(),

@@ -1,7 +1,8 @@
 // Texts with the marks of what differs, and who wrote which part. Places are counted in code points, as the server
 // does; a JavaScript string counts in UTF-16 units.
 
-import type { Agent, BlameRange, TextOp } from "./wire"
+import { titleOf } from "./sections"
+import type { Agent, BlameRange, Document, SectionDiff, SectionId, TextOp } from "./wire"
 
 export interface Mark {
   kind: "same" | "inserted" | "deleted"
@@ -36,6 +37,25 @@ export function shorten(marks: Mark[]): Mark[] {
 }
 
 const cut = (text: string) => text.replace(/[\ud800-\udbff]$/, "")
+
+/** What became of a section, in a word, and the marks of it. */
+export interface Change {
+  id: SectionId
+  name: string
+  what: "added" | "removed" | "restored" | "changed" | "moved"
+  marks: Mark[]
+}
+
+/** Reads what became of a section since a version of its document. */
+export function changeOf(section: SectionDiff, before: Pick<Document, "sections" | "removed">): Change {
+  const living = before.sections.find(({ id }) => id === section.id)
+  const text = (living ?? before.removed.find(({ id }) => id === section.id))?.text ?? section.text
+  const change = (what: Change["what"], marks: Mark[]) => ({ id: section.id, name: titleOf({ id: section.id, text }).name, what, marks })
+  if (section.made) return change("added", [{ kind: "inserted", text: section.text }])
+  if (section.gone || (section.removed && living)) return change("removed", [{ kind: "deleted", text }])
+  if (!section.removed && !living) return change("restored", [{ kind: "inserted", text }])
+  return section.ops.length ? change("changed", shorten(marksOf(text, section.ops))) : change("moved", [])
+}
 
 /** A passage by one author; undefined where that is not known. */
 export interface Passage {

@@ -6,6 +6,7 @@ import { EventSubscription, type LinkState } from "./events"
 import { LeaseBoard } from "./leases.svelte"
 import { EventLog } from "./log.svelte"
 import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
+import { QueuePlaces } from "./places"
 import type { Replica } from "./replica"
 import { compareSections, titleOf, type DocumentContent, type SectionContent } from "./sections"
 import { session } from "./session.svelte"
@@ -16,6 +17,12 @@ export interface Edit {
   at: Date
 }
 
+/** What there is to say at a section about what the reader did there. */
+export interface Notice {
+  text: string
+  tone: "" | "warn" | "bad"
+}
+
 /** One section on the page. The object stays the same while the section lives, so that only what changes is drawn again. */
 export class SectionModel {
   readonly id: SectionId
@@ -24,6 +31,9 @@ export class SectionModel {
   /** Counts how often the section came to another place, or newly into the document, under the reader's eyes. */
   arrivals = $state(0)
   lastEdit = $state.raw<Edit>()
+  notice = $state.raw<Notice>()
+  /** How the reader lost the lease on it, until that is dealt with. */
+  lost = $state("")
   #title = $derived(titleOf(this))
 
   constructor(content: SectionContent, arrived: boolean) {
@@ -48,6 +58,9 @@ type ReplicaState = LinkState | "loading" | "failed"
 
 const writes = new Set(["section.edited", "section.restored", "section.lease_overridden"])
 
+/** After these the lease may be there for whoever waits. */
+const freed = new Set(["section.lease_released", "section.lease_expired", "section.lease_ended", "section.lease_broken", "section.lease_reserved", "section.lease_lapsed"])
+
 export class DocumentModel {
   title = $state("")
   sections = $state.raw<SectionModel[]>([])
@@ -58,6 +71,7 @@ export class DocumentModel {
   gone = $state("")
   readonly log: EventLog
   readonly leases: LeaseBoard
+  readonly places: QueuePlaces
   #overlaps: Overlap[] = $derived.by(() => this.log.events.flatMap((event) => overlapOf(event) ?? []))
   #eventLink = $state<LinkState>("connecting")
   #replicaLink = $state<ReplicaState>("loading")
@@ -73,6 +87,10 @@ export class DocumentModel {
   ) {
     this.log = new EventLog(ref)
     this.leases = new LeaseBoard(ref)
+    this.places = new QueuePlaces(ref, {
+      granted: (id) => this.#say(id, { text: "It is your turn: you hold the lease.", tone: "" }),
+      refused: (id, error) => this.#say(id, { text: error.message, tone: "bad" }),
+    })
     this.#show(contentOf(document), false)
   }
 
@@ -117,6 +135,7 @@ export class DocumentModel {
     this.#subscription?.close()
     this.#replica?.close()
     this.leases.close()
+    this.places.close()
   }
 
   /** Saves a section's text as typed on the version that the editor began with. */
@@ -224,6 +243,7 @@ export class DocumentModel {
   #take(event: LogEvent): void {
     this.log.add(event)
     this.#noteEdit(event)
+    this.#noteLease(event)
     if (event.event_type.startsWith("section.lease")) void this.leases.refresh()
     else if (!this.#replicaRules) void this.#reread()
     if (event.event_type === "document.deleted") this.#refused(410)
@@ -234,6 +254,22 @@ export class DocumentModel {
     if (!writes.has(event.event_type) || typeof id !== "string") return
     const section = this.#byId.get(id as SectionId)
     if (section) section.lastEdit = { author: event.actor_id, at: new Date(event.created_at) }
+  }
+
+  #noteLease({ event_type: type, payload, actor_id: actor }: LogEvent): void {
+    const id = payload["sectionId"] as SectionId
+    const section = this.#byId.get(id)
+    if (!section) return
+    if (freed.has(type)) void this.places.ask(id)
+    if (payload["holder"] !== this.me.agent) return
+    if (type === "section.lease_expired") section.lost = "Your lease on this section ran out."
+    else if (type === "section.lease_broken") section.lost = `${actor} took your lease on this section away.`
+    else if (type === "section.leased") section.lost = ""
+  }
+
+  #say(id: SectionId, notice: Notice): void {
+    const section = this.#byId.get(id)
+    if (section) section.notice = notice
   }
 
   /** Reads the text over REST, where no replica does. At most one reading is under way. */

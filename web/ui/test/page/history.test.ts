@@ -48,7 +48,7 @@ test("a scrubber goes through the versions with their authors, and yesterday's t
   // What is written meanwhile moves nothing away from under the reader.
   await alpha.write(document.slug, goals, (text) => text.replace("Three goals", "Four goals"))
   await page.getByText("Version 1 of 4").waitFor()
-  await page.getByRole("button", { name: "Give Goals this text again" }).click()
+  await page.getByRole("button", { name: "Bring back this text of Goals" }).click()
   await page.getByText("The section has this text again.").waitFor()
   expect((await ann.section(document.slug, goals)).text).toContain("Two goals.")
   await page.getByText("Version 1 of 5").waitFor()
@@ -120,6 +120,6 @@ test("a draft is still there when its writer comes back from the history, and a 
   const viewer = await openHistory(await caller("vera", "viewer"))
   await viewer.page.getByRole("button", { name: "Earlier version" }).click()
   await viewer.page.locator(".version").getByText("Two goals.").waitFor()
-  expect(await viewer.page.getByRole("button", { name: /this text again/ }).count()).toBe(0)
+  expect(await viewer.page.getByRole("button", { name: /Bring back this text/ }).count()).toBe(0)
   await viewer.close()
 })
