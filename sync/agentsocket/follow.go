@@ -365,9 +365,21 @@ func (f *followed) handEvents(ctx context.Context, events []doc.Event) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		f.s.say(&agent.Event{Document: f.name, Event: *record})
+		if !f.tell(&agent.Event{Document: f.name, Event: *record}) {
+			return nil // the leaving ends ctx
+		}
 	}
 	return nil
+}
+
+// tell says something about the document, unless the client was told that it is closed: nothing comes behind that.
+func (f *followed) tell(frame agent.Frame) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.over {
+		f.s.say(frame)
+	}
+	return !f.over
 }
 
 func recordOf(e doc.Event) (*agent.EventRecord, error) {
