@@ -16,20 +16,20 @@ type step struct {
 // begin or end at one agent (who queues, or who is handed a lease), so a search from there finds any cycle.
 func (k *Kernel) cycle(start *party) []Edge {
 	k.search++
-	todo := []*party{start}
-	for len(todo) > 0 {
-		p := todo[0]
-		todo = todo[1:]
+	unvisited := []*party{start}
+	for len(unvisited) > 0 {
+		p := unvisited[0]
+		unvisited = unvisited[1:]
 		for _, r := range p.waits {
 			at := r.placeIndex(p)
 			mode := r.queue[at].Mode
 			for i := range r.holders {
-				if h := &r.holders[i]; conflict(h.Mode, mode) && k.reach(h.by, start, step{p, r}, &todo) {
+				if h := &r.holders[i]; conflict(h.Mode, mode) && k.reach(h.by, start, step{p, r}, &unvisited) {
 					return path(start, step{p, r})
 				}
 			}
 			for i := range r.queue[:at] {
-				if w := &r.queue[i]; conflict(w.Mode, mode) && k.reach(w.by, start, step{p, r}, &todo) {
+				if w := &r.queue[i]; conflict(w.Mode, mode) && k.reach(w.by, start, step{p, r}, &unvisited) {
 					return path(start, step{p, r})
 				}
 			}
@@ -39,7 +39,7 @@ func (k *Kernel) cycle(start *party) []Edge {
 }
 
 // reach visits p; true says that the way there closed a cycle.
-func (k *Kernel) reach(p, start *party, via step, todo *[]*party) bool {
+func (k *Kernel) reach(p, start *party, via step, unvisited *[]*party) bool {
 	switch {
 	case p == via.from:
 		return false
@@ -47,7 +47,7 @@ func (k *Kernel) reach(p, start *party, via step, todo *[]*party) bool {
 		return true
 	case p.seen != k.search:
 		p.seen, p.via = k.search, via
-		*todo = append(*todo, p)
+		*unvisited = append(*unvisited, p)
 	}
 	return false
 }

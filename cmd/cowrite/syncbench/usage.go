@@ -51,10 +51,10 @@ func usage(pid int) (used, error) {
 	if _, ok := own[pid]; !ok {
 		return total, fmt.Errorf("read usage: there is no process %d", pid)
 	}
-	for todo := []int{pid}; len(todo) > 0; todo = todo[1:] {
-		total.cpu += own[todo[0]].cpu
-		total.rss += own[todo[0]].rss
-		todo = append(todo, children[todo[0]]...)
+	for pids := []int{pid}; len(pids) > 0; pids = pids[1:] {
+		total.cpu += own[pids[0]].cpu
+		total.rss += own[pids[0]].rss
+		pids = append(pids, children[pids[0]]...)
 	}
 	return total, nil
 }
