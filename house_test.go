@@ -37,6 +37,8 @@ type rule struct {
 var rules = []rule{
 	{"crdt", nil,
 		"crdt never sees a lease: that is how a lease can never stop a merge"},
+	{"crdt/crdttest", nil,
+		"it damages bytes for the tests of every room"},
 	{"crdt/engine", []string{"crdt"},
 		"the engine is a narrow door to the Automerge core; a lease can never stop a merge that knows of none"},
 	{"lease", nil,

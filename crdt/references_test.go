@@ -1,13 +1,13 @@
 package crdt
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/automerge/automerge-go"
 	"pgregory.net/rapid"
+
+	"cowrite/crdt/crdttest"
 )
 
 // Whatever the engine writes refers to what is there.
@@ -66,7 +66,7 @@ func TestWhatPassesCanBeSaved(t *testing.T) {
 	passed := 0
 	for range 20_000 {
 		n := random.IntN(len(changes))
-		mutants, _, err := ParseEntry(mutate(random, changes[n].Plain()), testLimits)
+		mutants, _, err := ParseEntry(crdttest.Mutate(random, changes[n].Plain()), testLimits)
 		if err != nil || mutants[0].Hash == changes[n].Hash {
 			continue
 		}
@@ -96,23 +96,4 @@ func TestWhatPassesCanBeSaved(t *testing.T) {
 	if passed < 100 {
 		t.Errorf("only %d mutants came so far", passed)
 	}
-}
-
-// mutate turns over a few bytes of a change and signs it anew.
-func mutate(random *rand.Rand, chunk []byte) []byte {
-	_, n := binary.Uvarint(chunk[9:])
-	body := slices.Clone(chunk[9+n:])
-	for range 1 + random.IntN(3) {
-		switch i := random.IntN(len(body)); random.IntN(4) {
-		case 0:
-			body[i] ^= 1 << random.IntN(8)
-		case 1:
-			body[i] = byte(random.IntN(256))
-		case 2:
-			body = slices.Insert(body, i, byte(random.IntN(256)))
-		case 3:
-			body = slices.Delete(body, i, i+1)
-		}
-	}
-	return signed(body)
 }

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/automerge/automerge-go"
+
+	"cowrite/crdt/crdttest"
 )
 
 // A change with bytes turned over is taken in without harm, also where nothing has checked what it refers to. Where it
@@ -30,7 +32,7 @@ func TestSequenceTakesInAnything(t *testing.T) {
 	passed, told := 0, 0
 	for range 20_000 {
 		n := 1 + random.IntN(len(changes)-1)
-		mutants, _, err := ParseEntry(mutate(random, changes[n].Plain()), testLimits)
+		mutants, _, err := ParseEntry(crdttest.Mutate(random, changes[n].Plain()), testLimits)
 		if err != nil || mutants[0].Hash == changes[n].Hash {
 			continue
 		}

@@ -195,10 +195,15 @@ func (w *workers) leave(s *seat, number uint64) {
 	}
 }
 
-func (w *workers) Load(ctx context.Context, id crdt.DocumentID, parts [][]byte) (Document, error) {
+// Seat says which of so many workers a document belongs to.
+func Seat(id crdt.DocumentID, workers int) int {
 	sum := fnv.New32a()
 	sum.Write(id[:])
-	d := &workerDocument{workers: w, foreign: len(parts) > 1, seat: w.seats[int(sum.Sum32())%len(w.seats)], journal: journal{parts: parts}}
+	return int(sum.Sum32() % uint32(workers))
+}
+
+func (w *workers) Load(ctx context.Context, id crdt.DocumentID, parts [][]byte) (Document, error) {
+	d := &workerDocument{workers: w, foreign: len(parts) > 1, seat: w.seats[Seat(id, len(w.seats))], journal: journal{parts: parts}}
 	for _, p := range parts {
 		d.journal.bytes += len(p)
 	}
