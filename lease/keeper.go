@@ -168,6 +168,13 @@ func (k *Keeper) Agent(a Agent) (AgentRecord, []Lease, []Waiter) {
 	return k.durable.Agent(k.now(), a)
 }
 
+// Agents gives what is remembered of every agent that ever asked for a lease, by name.
+func (k *Keeper) Agents() []AgentRecord {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.durable.Agents()
+}
+
 // TakeLost gives, once, how the agent's leases ended without its doing since it last asked: Expired, Broken
 // and Ended. At most 16 an agent are remembered, for an hour, and not over a restart.
 func (k *Keeper) TakeLost(a Agent) []Event {

@@ -52,14 +52,20 @@ func (k *Kernel) Agent(now time.Time, name Agent) (AgentRecord, []Lease, []Waite
 	return p.AgentRecord, leases, waiters
 }
 
+// Agents gives what is remembered of every agent that ever asked for a lease, by name.
+func (k *Kernel) Agents() []AgentRecord {
+	var records []AgentRecord
+	for _, name := range sortedKeys(k.parties) {
+		records = append(records, k.parties[name].AgentRecord)
+	}
+	return records
+}
+
 // State gives everything, sorted by name.
 func (k *Kernel) State() State {
-	s := State{Fence: k.fence}
+	s := State{Fence: k.fence, Agents: k.Agents()}
 	for _, name := range sortedKeys(k.resources) {
 		s.Records = append(s.Records, k.resources[name].record())
-	}
-	for _, name := range sortedKeys(k.parties) {
-		s.Agents = append(s.Agents, k.parties[name].AgentRecord)
 	}
 	return s
 }

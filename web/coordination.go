@@ -43,7 +43,7 @@ func coordinationHead(e *code.Error) ([]byte, error) {
 
 func (s *Server) coordinationRoutes() {
 	const tag = "coordination"
-	ofResources := []code.Code{code.InvalidSectionID, code.DocumentNotFound, code.DocumentDeleted, code.Forbidden}
+	ofResources := []code.Code{code.InvalidSectionID, code.DocumentNotFound, code.DocumentDeleted, code.DocumentBlocked, code.Forbidden}
 	ofActors := append([]code.Code{code.ActorMismatch, code.InvalidAgent, code.IdempotencyMismatch, code.LeaseEnded, code.ShuttingDown}, ofResources...)
 	ofHolders := append([]code.Code{code.NotHolder, code.NoActiveLease}, ofActors...)
 	register(s, route{
@@ -78,6 +78,11 @@ func (s *Server) coordinationRoutes() {
 		refuses: ofResources,
 	}, s.readQueues)
 	register(s, route{
+		id: "list-resources", method: http.MethodGet, path: coordinationPath + "/resources", tag: tag, status: http.StatusOK,
+		summary: "Who holds what, and who waits for whom",
+		about:   "All that is held or waited for. Sections of documents that the key does not cover are left out.",
+	}, s.listResources)
+	register(s, route{
 		id: "leave-resource-queue", method: http.MethodDelete, path: coordinationPath + "/wait", tag: tag, status: http.StatusOK,
 		summary: "Give up one's place in a queue",
 		about:   "Having none is no error.",
@@ -87,7 +92,7 @@ func (s *Server) coordinationRoutes() {
 		id: "read-ledger", method: http.MethodGet, path: coordinationPath + "/ledger", tag: tag, status: http.StatusOK,
 		summary: "Read the ledger of all leases",
 		about: "Every transition of every lease and place, in order: replaying it gives the present state, but for how long places still live. " +
-			"Sections of documents that the key does not cover are left out.",
+			"Sections of documents that the key does not cover are left out. With `last` the page has the last `limit` of all that come behind `after` and not the first, still in order.",
 		refuses: append([]code.Code{code.InvalidCursor, code.InvalidAgent}, ofResources...),
 	}, s.readLedger)
 	register(s, route{
@@ -96,6 +101,12 @@ func (s *Server) coordinationRoutes() {
 		about:   "Trust begins at 50 and stays within 0 and 100: +0.5 for a lease that was held for a second and released, -5 for one that was left to expire.",
 		refuses: []code.Code{code.InvalidAgent},
 	}, s.readAgent)
+	register(s, route{
+		id: "list-agents", method: http.MethodGet, path: coordinationPath + "/agents", tag: tag, status: http.StatusOK,
+		summary: "All agents that ever asked for a lease",
+		about:   "By name. Administrators of all documents only.",
+		refuses: []code.Code{code.Forbidden},
+	}, s.listAgents)
 	register(s, route{
 		id: "check-fence", method: http.MethodPost, path: coordinationPath + "/check", tag: tag, status: http.StatusOK,
 		summary: "Whether a fence is current",

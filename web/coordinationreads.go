@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"cowrite/doc"
@@ -102,6 +103,7 @@ type readLedgerInput struct {
 	Resource string `query:"resource" doc:"What happened to this resource."`
 	Actor    string `query:"actor" doc:"What this agent did, and what happened to its leases and places."`
 	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Last     bool   `query:"last" doc:"The last entries and not the first."`
 }
 
 type readLedgerOutput struct{ Body wire.LedgerPage }
@@ -125,6 +127,9 @@ func (s *Server) readLedger(ctx context.Context, in *readLedgerInput) (*readLedg
 	sight := s.library.Sight(keyOf(ctx))
 	out := new(readLedgerOutput)
 	out.Body.OK, out.Body.Entries, out.Body.HasMore = true, []wire.LedgerEntry{}, true
+	if in.Last {
+		return out, s.readLastLedger(ctx, sight, q, out)
+	}
 	for range ledgerPages {
 		page, err := s.library.Ledger(ctx, q)
 		if err != nil {
@@ -136,18 +141,9 @@ func (s *Server) readLedger(ctx context.Context, in *readLedgerInput) (*readLedg
 				return out, nil
 			}
 			q.After = e.Seq
-			name, mine, err := sight.Name(ctx, e.Resource)
-			if err != nil {
+			if err := out.add(ctx, sight, e); err != nil {
 				return nil, err
 			}
-			if !mine {
-				continue
-			}
-			steps, err := wire.Circle(e.Cycle, namer(ctx, sight))
-			if err != nil {
-				return nil, err
-			}
-			out.Body.Entries = append(out.Body.Entries, wire.LedgerEntryOf(e.Seq.String(), e.Event, name, steps))
 		}
 		if len(page) < q.Limit {
 			out.Body.HasMore = false
@@ -156,6 +152,40 @@ func (s *Server) readLedger(ctx context.Context, in *readLedgerInput) (*readLedg
 	}
 	out.Body.Next = q.After.String()
 	return out, nil
+}
+
+// readLastLedger gives the end of what a query asks for, which asks for one entry more than the page may have.
+func (s *Server) readLastLedger(ctx context.Context, sight *doc.Sight, q doc.LedgerQuery, out *readLedgerOutput) error {
+	q.Newest = true
+	page, err := s.library.Ledger(ctx, q)
+	if err != nil {
+		return err
+	}
+	out.Body.HasMore, out.Body.Next = len(page) == q.Limit, q.After.String()
+	if out.Body.HasMore {
+		page = page[:q.Limit-1]
+	}
+	for _, e := range slices.Backward(page) {
+		out.Body.Next = e.Seq.String()
+		if err := out.add(ctx, sight, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add puts an entry on the page if its resource is any business of the reader's.
+func (out *readLedgerOutput) add(ctx context.Context, sight *doc.Sight, e doc.LedgerEntry) error {
+	name, mine, err := sight.Name(ctx, e.Resource)
+	if err != nil || !mine {
+		return err
+	}
+	steps, err := wire.Circle(e.Cycle, namer(ctx, sight))
+	if err != nil {
+		return err
+	}
+	out.Body.Entries = append(out.Body.Entries, wire.LedgerEntryOf(e.Seq.String(), e.Event, name, steps))
+	return nil
 }
 
 type readAgentInput struct {

@@ -55,6 +55,12 @@ func TestTheLedgerInPages(t *testing.T) {
 			{vera, "actor=root", "[7 force section:essay/intro]", "7", false},
 			{vera, "actor=alpha&resource=lock:a&limit=1", "[3 grant lock:a]", "3", true},
 			{vera, "actor=stranger", "[]", "0", false},
+			{vera, "last=true&limit=2", "[6 reserve lock:a 7 force section:essay/intro]", "7", true},
+			{vera, "last=true&limit=7&actor=alpha", "[1 grant section:essay/intro 3 grant lock:a 5 release lock:a 7 force section:essay/intro]", "7", false},
+			{vera, "last=true&limit=1&actor=alpha&resource=lock:a", "[5 release lock:a]", "5", true},
+			{vera, "last=true&after=6", "[7 force section:essay/intro]", "7", false},
+			{vera, "last=true&after=7", "[]", "7", false},
+			{tom, "last=true&limit=2", "[6 reserve lock:a]", "7", true},
 		} {
 			entries, next, more := w.page(c.as, c.query)
 			if fmt.Sprint(entries) != c.entries || next != c.next || more != c.more {

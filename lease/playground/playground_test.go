@@ -6,11 +6,8 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"cowrite/lease"
 	"cowrite/lease/story"
@@ -302,56 +299,4 @@ func TestBounds(t *testing.T) {
 	if _, err := Read("transfer a x b\n----\n"); err == nil {
 		t.Error("the door has no transfer, and one was read")
 	}
-}
-
-// The reduced graph leads from everybody to the same others, and no edge of it can be left out.
-func TestReducedGraphSaysTheSame(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var edges []Wait
-		n := rapid.IntRange(2, 7).Draw(t, "agents")
-		for from := range n {
-			for to := range from { // no circle: everybody waits for earlier ones alone
-				if rapid.Bool().Draw(t, "waits") {
-					edges = append(edges, Wait{From: agentNo(from), To: agentNo(to), Over: "x"})
-				}
-			}
-		}
-		whole := reach(edges)
-		reduced := reduce(slices.Clone(edges))
-		if !slices.Equal(reach(reduced), whole) {
-			t.Fatalf("%v became %v", edges, reduced)
-		}
-		for i := range reduced {
-			if slices.Equal(reach(slices.Delete(slices.Clone(reduced), i, i+1)), whole) {
-				t.Fatalf("%v says nothing new in %v", reduced[i], reduced)
-			}
-		}
-	})
-}
-
-func agentNo(i int) lease.Agent { return lease.Agent("agent-" + strconv.Itoa(i)) }
-
-// reach is every pair of which the one leads to the other, by Warshall's rule.
-func reach(edges []Wait) []string {
-	leads := map[[2]lease.Agent]bool{}
-	names := map[lease.Agent]bool{}
-	for _, e := range edges {
-		leads[[2]lease.Agent{e.From, e.To}] = true
-		names[e.From], names[e.To] = true, true
-	}
-	for k := range names {
-		for i := range names {
-			for j := range names {
-				if leads[[2]lease.Agent{i, k}] && leads[[2]lease.Agent{k, j}] {
-					leads[[2]lease.Agent{i, j}] = true
-				}
-			}
-		}
-	}
-	var out []string
-	for pair := range leads {
-		out = append(out, fmt.Sprint(pair))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

@@ -50,9 +50,7 @@ type AgentView struct {
 	Waits int         `json:"waits"`
 }
 
-// Wait is an edge of the graph of who waits for whom: From waits for Over, which To holds or is ahead for. The graph
-// is drawn with as few edges as lead from everybody to everybody they wait for; those that a refused circle has are
-// there in any case.
+// Wait is an edge of the graph of who waits for whom, as [lease.Waits] gives it, or of a refused circle.
 type Wait struct {
 	From    lease.Agent    `json:"from"`
 	To      lease.Agent    `json:"to"`
@@ -77,7 +75,7 @@ func (w *world) view() View {
 		}
 		v.Resources = append(v.Resources, r)
 	}
-	v.Waits = withCircle(reduce(waits(statuses)), w.circle)
+	v.Waits = withCircle(lease.Waits(statuses), w.circle)
 	for _, e := range w.circle {
 		shown[e.Agent] = true
 	}
@@ -98,64 +96,12 @@ func placeLeft(q lease.Waiter, now time.Time) int64 {
 	return q.Until.Sub(now).Milliseconds()
 }
 
-// waits are all edges of the graph: a waiter waits for every conflicting holder and for every conflicting waiter
-// ahead of it. Whom a resource is kept for waits no more.
-func waits(statuses []lease.Status) []Wait {
-	conflict := func(a, b lease.Mode) bool { return a == lease.Exclusive || b == lease.Exclusive }
-	out := []Wait{}
-	add := func(e Wait) {
-		if e.From != e.To && !slices.Contains(out, e) { // a reader that waits to write is both holder and ahead
-			out = append(out, e)
-		}
-	}
-	for _, s := range statuses {
-		for i, q := range s.Queue {
-			for _, l := range s.Holders {
-				if conflict(l.Mode, q.Mode) {
-					add(Wait{From: q.Agent, To: l.Holder, Over: s.Resource})
-				}
-			}
-			for _, ahead := range s.Queue[:i] {
-				if conflict(ahead.Mode, q.Mode) {
-					add(Wait{From: q.Agent, To: ahead.Agent, Over: s.Resource})
-				}
-			}
-		}
-	}
-	return out
-}
-
-// reduce leaves out the edges that others make plain: the graph has no circle, so what is left is the smallest one
-// in which everybody still leads to everybody they wait for.
-func reduce(edges []Wait) []Wait {
-	next := map[lease.Agent][]lease.Agent{}
-	for _, e := range edges {
-		next[e.From] = append(next[e.From], e.To)
-	}
-	var leads func(from, to lease.Agent, seen map[lease.Agent]bool) bool
-	leads = func(from, to lease.Agent, seen map[lease.Agent]bool) bool {
-		for _, n := range next[from] {
-			if n == to {
-				return true
-			}
-			if !seen[n] {
-				seen[n] = true
-				if leads(n, to, seen) {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	return slices.DeleteFunc(edges, func(e Wait) bool {
-		return slices.ContainsFunc(next[e.From], func(n lease.Agent) bool {
-			return n != e.To && leads(n, e.To, map[lease.Agent]bool{})
-		})
-	})
-}
-
 // withCircle adds and marks the edges of a circle that was refused; its first is the one that was not let in.
-func withCircle(edges []Wait, circle []lease.Edge) []Wait {
+func withCircle(waits []lease.Wait, circle []lease.Edge) []Wait {
+	edges := make([]Wait, 0, len(waits)+len(circle))
+	for _, e := range waits {
+		edges = append(edges, Wait{From: e.From, To: e.To, Over: e.Over})
+	}
 	for i, step := range circle {
 		e := Wait{From: step.Agent, To: circle[(i+1)%len(circle)].Agent, Over: step.Resource, Circle: true, Refused: i == 0}
 		at := slices.IndexFunc(edges, func(other Wait) bool {

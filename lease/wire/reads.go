@@ -1,6 +1,10 @@
 package wire
 
-import "cowrite/lease"
+import (
+	"time"
+
+	"cowrite/lease"
+)
 
 // ResourceQueues answers GET /wait.
 type ResourceQueues struct {
@@ -38,6 +42,43 @@ func QueueOf(name string, status lease.Status) ResourceQueue {
 		q.Waiters = append(q.Waiters, ResourceWaiter{DIDOf(w.Agent), i + 1, Time(w.Since), w.Mode})
 	}
 	return q
+}
+
+// Standing answers GET /resources.
+type Standing struct {
+	OK        bool               `json:"ok"`
+	Resources []ResourceStanding `json:"resources" nullable:"false" doc:"Those that are waited for before the others, then by name; at most 1,000."`
+	Total     int                `json:"total" doc:"How many there are."`
+	Waits     []ResourceWait     `json:"waits" nullable:"false" doc:"Who waits for whom at these resources, with as few steps as lead from everybody to everybody they wait for."`
+	Agents    []AgentTrust       `json:"agents" nullable:"false" doc:"Those who hold these resources or wait for them, by name."`
+}
+
+// ResourceStanding is a resource that is held or waited for.
+type ResourceStanding struct {
+	ResourceQueue
+	Leases []ResourceLease `json:"leases" nullable:"false" doc:"Of the holders, the one that ends last first."`
+}
+
+// ResourceWait says that one waits for a resource that the other holds or is ahead for.
+type ResourceWait struct {
+	ActorDID DID    `json:"actorDid"`
+	For      DID    `json:"for"`
+	Resource string `json:"resource"`
+}
+
+// AgentTrust is an agent's trust.
+type AgentTrust struct {
+	ActorDID DID     `json:"actorDid"`
+	Trust    float64 `json:"trust" doc:"0 to 100."`
+}
+
+// ResourceStandingOf says a resource's status at an instant; name is what its reader calls the resource.
+func ResourceStandingOf(name string, status lease.Status, now time.Time) ResourceStanding {
+	s := ResourceStanding{ResourceQueue: QueueOf(name, status), Leases: []ResourceLease{}}
+	for _, l := range status.Holders {
+		s.Leases = append(s.Leases, LeaseOf(l, name, now))
+	}
+	return s
 }
 
 // Deadlock is a circle of waiting that was refused: Actors[i] would have waited for Resources[i].
@@ -160,6 +201,27 @@ type WaitingFor struct {
 	Position int        `json:"position" doc:"From 1."`
 	Since    string     `json:"since" format:"date-time"`
 	Mode     lease.Mode `json:"mode" enum:"exclusive,shared"`
+}
+
+// AgentSummary is an agent without what its leases and places are for.
+type AgentSummary struct {
+	ActorDID DID         `json:"actorDid"`
+	Agent    lease.Agent `json:"agent"`
+	Trust    float64     `json:"trust" doc:"0 to 100."`
+	Grants   int64       `json:"grants"`
+	Releases int64       `json:"releases"`
+	Expiries int64       `json:"expiries"`
+	Refusals int64       `json:"refusals"`
+	Holds    int         `json:"holds" doc:"How many leases it has."`
+	WaitsFor int         `json:"waitsFor" doc:"How many places in queues it has."`
+	LastAt   string      `json:"lastAt,omitempty" format:"date-time" doc:"Of its last transition in the ledger."`
+}
+
+// AgentList answers GET /agents.
+type AgentList struct {
+	OK     bool           `json:"ok"`
+	Agents []AgentSummary `json:"agents" nullable:"false"`
+	Total  int            `json:"total" doc:"How many there are; at most 1,000 are told."`
 }
 
 // StandingOf says what is remembered of an agent, but for its leases and places.
