@@ -26,8 +26,8 @@ type desk struct {
 	lib      *Library
 	id       crdt.DocumentID
 	requests chan *request
-	closing  chan struct{} // closed by the library when it closes
-	ended    chan struct{} // closed when the goroutine is done; err is set before
+	ending   chan *code.Error // why it has to end, from end
+	ended    chan struct{}    // closed when the goroutine is done; err is set before
 	err      error
 
 	// Guarded by lib.mu.
@@ -115,6 +115,14 @@ func (d *desk) do(r *request) error {
 	}
 }
 
+// end has the desk complete the log and end. It does not block; only the first reason counts.
+func (d *desk) end(why *code.Error) {
+	select {
+	case d.ending <- why:
+	default:
+	}
+}
+
 // run is the desk's goroutine.
 func (d *desk) run(ctx context.Context) {
 	err := d.load(ctx)
@@ -122,6 +130,9 @@ func (d *desk) run(ctx context.Context) {
 		err = d.serveNext(ctx)
 	}
 	d.lib.leave(d)
+	if !isRefused(err) {
+		d.lib.fault(d.id, err)
+	}
 	d.settle()
 	d.putAway()
 	refusal := code.From(err)
@@ -150,11 +161,11 @@ func (d *desk) serveNext(ctx context.Context) error {
 	select {
 	case r := <-d.requests:
 		return d.serve(ctx, d.gather(r))
-	case <-d.closing:
+	case why := <-d.ending:
 		if err := d.flushFolds(ctx, true); err != nil {
 			return err
 		}
-		return errClosing
+		return why
 	case err := <-d.compaction.done:
 		d.compacted(err)
 		return nil
@@ -339,13 +350,18 @@ func (d *desk) edit(ctx context.Context, s *step, author Agent, base []crdt.Hash
 	if err != nil {
 		return nil, unavailable("edit document", err)
 	}
+	d.stageEdit(s, c, author)
+	return c, nil
+}
+
+// stageEdit stages a change that the engine made; nil is none.
+func (d *desk) stageEdit(s *step, c *crdt.Change, author Agent) {
 	if c == nil {
-		return nil, nil
+		return
 	}
 	t := d.remember(*c, author)
 	s.changed = true
 	s.Changes = append(s.Changes, ChangeRow{Hash: c.Hash, Author: author, Sections: t.sectionIDs(), Logged: true, At: s.at, Raw: c.Raw})
-	return c, nil
 }
 
 // event stages an event.

@@ -37,6 +37,16 @@ type Meta struct {
 	DeletedAt time.Time // zero: it lives
 	LastSeq   Seq
 	Number    int64 // documents count from 1 in the order of their creation; set by the store
+	Changes   int64 // that it has; set by the store
+	Bytes     int64 // that they take in the store, as rows and as what they were compacted to; set by the store
+	Block     Block // zero: it is in service
+}
+
+// Block is that an operator took a document out of service: it is neither read nor written until the block is lifted.
+type Block struct {
+	At     time.Time
+	By     Agent
+	Reason string
 }
 
 // Ref is how the document is best called in an address: by its slug, or by its id if it has none.

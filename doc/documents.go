@@ -34,7 +34,7 @@ type createdPayload struct {
 }
 
 // Find resolves what an address calls a document: slug, former slug or document id. DOCUMENT_NOT_FOUND,
-// DOCUMENT_DELETED, FORBIDDEN when the key does not cover it. A former slug gives the document's present Meta.
+// DOCUMENT_DELETED, DOCUMENT_BLOCKED, FORBIDDEN when the key does not cover it. A former slug gives the document's present Meta.
 func (l *Library) Find(ctx context.Context, k Key, ref string) (Meta, error) {
 	m, err := l.lookUp(ctx, ref)
 	switch {
@@ -66,10 +66,14 @@ func (l *Library) readable(k Key, m Meta) error {
 	if !m.DeletedAt.IsZero() {
 		return errDeleted
 	}
+	if !m.Block.At.IsZero() {
+		return blocked(m)
+	}
 	return nil
 }
 
-// meta finds a living document that the key may read, or also write. With DOCUMENT_DELETED it gives the tombstone's.
+// meta finds a living document that the key may read, or also write. With DOCUMENT_DELETED and DOCUMENT_BLOCKED it gives the
+// document's too.
 func (l *Library) meta(ctx context.Context, k Key, id crdt.DocumentID, write bool) (Meta, error) {
 	m, err := l.store.Document(ctx, id)
 	switch {
@@ -362,10 +366,10 @@ func (l *Library) clearLeases(ctx context.Context, by Agent, id crdt.DocumentID)
 }
 
 // Events gives a page of the log: what stands behind since, at most limit. Who has read a part of the log may read it
-// to its end after the document was deleted; then it is DOCUMENT_DELETED.
+// to its end after the document was deleted or blocked; then it is DOCUMENT_DELETED or DOCUMENT_BLOCKED.
 func (l *Library) Events(ctx context.Context, k Key, id crdt.DocumentID, since Seq, limit int) (events []Event, more bool, err error) {
 	m, err := l.meta(ctx, k, id, false)
-	if code.Is(err, code.DocumentDeleted) && since > 0 && since < m.LastSeq {
+	if (code.Is(err, code.DocumentDeleted) || code.Is(err, code.DocumentBlocked)) && since > 0 && since < m.LastSeq {
 		err = nil
 	}
 	if err != nil {

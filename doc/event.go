@@ -41,6 +41,8 @@ const (
 	DocumentRetitled       EventType = "document.retitled"
 	DocumentEdited         EventType = "document.edited" // outside the schema
 	DocumentDeleted        EventType = "document.deleted"
+	DocumentBlocked        EventType = "document.blocked"
+	DocumentUnblocked      EventType = "document.unblocked"
 	SectionCreated         EventType = "section.created"
 	SectionEdited          EventType = "section.edited"
 	SectionMoved           EventType = "section.moved"

@@ -36,6 +36,7 @@ type Library struct {
 	desks   map[crdt.DocumentID]*desk
 	weights map[*desk]weight // of the documents in the engine
 	weight  int              // the sum
+	faults  map[crdt.DocumentID]Fault
 	closed  bool
 	created func(Meta)
 }
@@ -89,6 +90,7 @@ func Open(opts Options) (*Library, error) {
 	l := &Library{
 		store: opts.Store, engine: opts.Engine, leases: opts.Leases, limits: opts.Limits.withDefaults(),
 		now: opts.Now, random: opts.Random, log: opts.Log, desks: map[crdt.DocumentID]*desk{}, weights: map[*desk]weight{},
+		faults: map[crdt.DocumentID]Fault{},
 	}
 	if l.now == nil {
 		l.now = time.Now
@@ -111,7 +113,7 @@ func (l *Library) Close(ctx context.Context) error {
 	if !l.closed {
 		l.closed = true
 		for _, d := range l.desks {
-			close(d.closing)
+			d.end(errClosing)
 		}
 	}
 	l.mu.Unlock()
@@ -183,7 +185,7 @@ func (l *Library) open(ctx context.Context, id crdt.DocumentID) (*desk, error) {
 func (l *Library) newDesk(id crdt.DocumentID) *desk {
 	return &desk{
 		lib: l, id: id, requests: make(chan *request, l.limits.Queue),
-		closing: make(chan struct{}), ended: make(chan struct{}),
+		ending: make(chan *code.Error, 1), ended: make(chan struct{}),
 		unload: make(chan struct{}, 1), compaction: compaction{done: make(chan error, 1)},
 		graph: crdt.NewGraph(), objects: crdt.NewObjects(), tail: newTail(),
 		stale: map[SectionID]bool{}, peers: map[*Attachment]struct{}{},

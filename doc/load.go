@@ -26,6 +26,8 @@ func (d *desk) load(ctx context.Context) error {
 		return fmt.Errorf("find document: %w", err)
 	case !meta.DeletedAt.IsZero():
 		return errDeleted
+	case !meta.Block.At.IsZero():
+		return blocked(meta)
 	}
 	d.exists = true
 	saved, err := d.lib.store.Saved(ctx, d.id, false)
@@ -129,8 +131,11 @@ func (d *desk) engine(ctx context.Context) (engine.Document, error) {
 	}
 	doc, err := d.lib.engine.Load(ctx, d.id, parts)
 	if err != nil {
-		return nil, unavailable("load document", err)
+		err = unavailable("load document", err)
+		d.lib.fault(d.id, err)
+		return nil, err
 	}
+	d.lib.mended(d.id)
 	d.loaded = doc
 	d.lib.weigh(d)
 	return doc, nil

@@ -36,7 +36,8 @@ type Attachment struct {
 }
 
 // Attach opens a sync conversation; a key that may only read is told so and sent everything. create lets the
-// document be made by the peer's first change when it does not exist; else that is DOCUMENT_NOT_FOUND. FORBIDDEN, DOCUMENT_DELETED.
+// document be made by the peer's first change when it does not exist; else that is DOCUMENT_NOT_FOUND. FORBIDDEN,
+// DOCUMENT_DELETED, DOCUMENT_BLOCKED.
 func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Replica, create bool) (*Attachment, error) {
 	meta, err := l.store.Document(ctx, id)
 	switch {
@@ -52,6 +53,9 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 	}
 	if !k.CanRead(meta) {
 		return nil, forbidden("this key does not cover the document")
+	}
+	if !meta.Block.At.IsZero() {
+		return nil, blocked(meta)
 	}
 	d, err := l.open(ctx, id)
 	if err != nil {

@@ -47,6 +47,7 @@ type Append struct {
 	Title   *string     // the title to list the document under, nil: as it is
 	Slug    Slug        // a new slug, or a former one of its own, "": as it is; the present one goes on to lead here
 	Deleted bool        // from its last event's instant on a tombstone, which still takes appends; once only
+	Block   *Block      // a block, or the zero Block to lift it; nil: as it is
 }
 
 // AnySeq in Append.Expect expects nothing.
@@ -80,6 +81,11 @@ type Store interface {
 
 	// List gives living documents, the newest first: those whose Number is below before (0: all), at most limit.
 	List(ctx context.Context, before int64, limit int) ([]Meta, error)
+
+	// Largest gives the living documents of most Bytes, the largest first and of equals the older, at most limit. Blocked
+	// gives the living ones with a Block, the latest blocked first and of equals the older.
+	Largest(ctx context.Context, limit int) ([]Meta, error)
+	Blocked(ctx context.Context) ([]Meta, error)
 
 	// Changes gives the rows of the document's changes behind number after, in order, at most limit. ErrNotFound when the
 	// document is not there.

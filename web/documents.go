@@ -54,6 +54,7 @@ type documentEntry struct {
 	ChangedAt  string    `json:"changedAt" format:"date-time"`
 	LastSeq    string    `json:"lastSeq"`
 	Leases     int       `json:"leases" doc:"Sections leased right now (advisory)."`
+	Blocked    bool      `json:"blocked" doc:"An operator took it out of service."`
 }
 
 // DocumentPath addresses a document.
@@ -158,7 +159,7 @@ func (s *Server) listDocuments(ctx context.Context, in *listDocumentsInput) (*li
 		}
 		out.Body.Documents = append(out.Body.Documents, documentEntry{
 			Slug: slugOf(m), DocumentID: m.ID.String(), URL: m.ID.URL(), Title: m.Title, CreatedAt: doc.FormatTime(m.CreatedAt),
-			CreatedBy: m.CreatedBy, ChangedAt: doc.FormatTime(m.ChangedAt), LastSeq: m.LastSeq.String(), Leases: leases,
+			CreatedBy: m.CreatedBy, ChangedAt: doc.FormatTime(m.ChangedAt), LastSeq: m.LastSeq.String(), Leases: leases, Blocked: !m.Block.At.IsZero(),
 		})
 	}
 	if next > 0 {

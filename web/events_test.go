@@ -210,6 +210,7 @@ func TestAStreamEnds(t *testing.T) {
 	for name, end := range map[string]func(w *world){
 		"when its key is revoked":      func(w *world) { w.must(w.keyring.Revoke(w.t.Context(), w.ids[vera])) },
 		"when the document is deleted": func(w *world) { w.ok(alpha, "DELETE", "/documents/paper", "") },
+		"when the document is blocked": func(w *world) { w.ok(root, "PUT", "/documents/paper/block", `{}`) },
 		"when the server stops":        func(w *world) { w.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +221,7 @@ func TestAStreamEnds(t *testing.T) {
 				begun := time.Now()
 				end(w)
 				for block := r.block(); block != ""; block = r.block() {
-					if !strings.HasPrefix(block, "id: 4\nevent: document.deleted\n") {
+					if !strings.HasPrefix(block, "id: 4\nevent: document.") {
 						t.Errorf("the stream says %q", block)
 					}
 				}

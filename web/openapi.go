@@ -45,7 +45,7 @@ const (
 )
 
 // ofDocuments are the refusals of every route below /documents/{slug}.
-var ofDocuments = []code.Code{code.DocumentMoved, code.DocumentNotFound, code.DocumentDeleted, code.Forbidden, code.InvalidSlug}
+var ofDocuments = []code.Code{code.DocumentMoved, code.DocumentNotFound, code.DocumentDeleted, code.DocumentBlocked, code.Forbidden, code.InvalidSlug}
 
 // ofWrites are those of every write to a document.
 var ofWrites = append([]code.Code{code.TooLarge, code.Busy, code.ShuttingDown}, ofDocuments...)

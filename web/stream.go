@@ -108,7 +108,7 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, k doc.Key, m
 				return err
 			}
 			since = events[len(events)-1].Seq
-			if slices.ContainsFunc(events, func(e doc.Event) bool { return e.Type == doc.DocumentDeleted }) {
+			if slices.ContainsFunc(events, func(e doc.Event) bool { return e.Type == doc.DocumentDeleted || e.Type == doc.DocumentBlocked }) {
 				return nil // nothing more is to be said of it
 			}
 		}

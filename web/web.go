@@ -21,6 +21,7 @@ import (
 	"cowrite/doc"
 	"cowrite/doc/code"
 	"cowrite/lease"
+	"cowrite/sync/hub"
 )
 
 // Prefix is where the REST routes begin.
@@ -42,6 +43,7 @@ type Options struct {
 	PublicURL string          // origin in share links, "https://host"; "": as the request came
 	Stop      context.Context // done when the server is about to end: streams and long polls end, other requests go on; nil: never
 	Ready     func(context.Context) error
+	Sockets   func() []hub.Info // those open now; nil: none
 	Gauges    []Gauge
 	Streams   int              // open event streams of one key, at most; 0 is 64
 	Now       func() time.Time // nil: time.Now
@@ -73,6 +75,9 @@ func New(opts Options) *Server {
 	}
 	if opts.Streams == 0 {
 		opts.Streams = 64
+	}
+	if opts.Sockets == nil {
+		opts.Sockets = func() []hub.Info { return nil }
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -121,6 +126,7 @@ func (s *Server) routes() {
 	s.eventRoutes()
 	s.shareRoutes()
 	s.keyRoutes()
+	s.operatorRoutes()
 	s.sessionRoutes()
 	s.healthRoutes()
 	s.mcpRoutes()

@@ -52,6 +52,7 @@ type settings struct {
 	data        string
 	publicURL   string
 	neverShared []string // beginnings of the names of resources that not even reads share
+	workers     int      // of the engine, beside a spare one; 0 is one for each processor
 	worker      func() *exec.Cmd
 }
 
@@ -75,7 +76,7 @@ func (s *server) wire(ctx context.Context, chosen settings) (err error) {
 	if err != nil {
 		return fmt.Errorf("open the leases: %w", err)
 	}
-	s.engine = engine.NewWorkers(engine.WorkerOptions{Command: chosen.worker, Log: s.log})
+	s.engine = engine.NewWorkers(engine.WorkerOptions{Command: chosen.worker, Workers: chosen.workers, Log: s.log})
 	s.library, err = doc.Open(doc.Options{Store: s.store, Engine: s.engine, Leases: s.leases, Now: s.leases.Now, Log: s.log})
 	if err != nil {
 		return err
@@ -98,9 +99,10 @@ func (s *server) wire(ctx context.Context, chosen settings) (err error) {
 		PublicURL: chosen.publicURL,
 		Stop:      streams,
 		Ready:     s.ready,
+		Sockets:   s.sockets.Sockets,
 		Gauges: []web.Gauge{{
 			Name: "cowrite_sockets", Help: "WebSockets open now.",
-			Value: func() float64 { return float64(len(s.sockets.Sockets())) },
+			Value: func() float64 { return float64(s.sockets.Count()) },
 		}},
 		Log: s.log,
 	})

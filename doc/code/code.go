@@ -42,6 +42,7 @@ const (
 	NoActiveLease    Code = "NO_ACTIVE_LEASE"
 	DocumentMoved    Code = "DOCUMENT_MOVED"
 	DocumentDeleted  Code = "DOCUMENT_DELETED"
+	DocumentBlocked  Code = "DOCUMENT_BLOCKED"
 	MethodNotAllowed Code = "METHOD_NOT_ALLOWED"
 
 	SlugTaken     Code = "SLUG_TAKEN"
@@ -117,6 +118,7 @@ var Table = map[Code]Entry{
 	NoActiveLease:    {http.StatusNotFound, 0, mcpRefused},
 	DocumentMoved:    {http.StatusPermanentRedirect, 0, mcpRefused},
 	DocumentDeleted:  {http.StatusGone, 4410, mcpRefused},
+	DocumentBlocked:  {http.StatusLocked, 0, mcpRefused},
 	MethodNotAllowed: {http.StatusMethodNotAllowed, 0, mcpInvalid},
 
 	SlugTaken:     {http.StatusConflict, 0, mcpRefused},

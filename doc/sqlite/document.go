@@ -22,6 +22,7 @@ type head struct {
 	lastSeq    doc.Seq
 	lastHash   doc.EventHash
 	lastChange int64
+	bytes      int64
 }
 
 // Create makes a document. Title, Slug and Deleted of the first append count too.
@@ -87,8 +88,8 @@ func create(t tx, m doc.Meta) (*head, error) {
 
 func findHead(t tx, id crdt.DocumentID) (*head, error) {
 	var h head
-	err := t.row(`SELECT number, slug, title, changed_at, deleted_at, last_seq, last_hash, last_change FROM documents WHERE id = ?`, id[:]).
-		Scan(&h.number, &h.slug, &h.title, instant{&h.changedAt}, instant{&h.deletedAt}, &h.lastSeq, fixed(h.lastHash[:]), &h.lastChange)
+	err := t.row(`SELECT number, slug, title, changed_at, deleted_at, last_seq, last_hash, last_change, bytes FROM documents WHERE id = ?`, id[:]).
+		Scan(&h.number, &h.slug, &h.title, instant{&h.changedAt}, instant{&h.deletedAt}, &h.lastSeq, fixed(h.lastHash[:]), &h.lastChange, &h.bytes)
 	if err != nil {
 		return nil, fmt.Errorf("find document: %w", notFound(err))
 	}
@@ -125,10 +126,18 @@ func add(t tx, h *head, a doc.Append) ([]doc.Event, error) {
 	if a.Deleted && h.deletedAt.IsZero() {
 		h.deletedAt = h.changedAt
 	}
-	err = t.exec(`UPDATE documents SET slug = ?, title = ?, changed_at = ?, deleted_at = ?, last_seq = ?, last_hash = ?, last_change = ? WHERE number = ?`,
-		h.slug, h.title, h.changedAt.UnixMilli(), optional(h.deletedAt), h.lastSeq, h.lastHash[:], h.lastChange, h.number)
+	err = t.exec(`UPDATE documents SET slug = ?, title = ?, changed_at = ?, deleted_at = ?, last_seq = ?, last_hash = ?, last_change = ?, bytes = ?
+		WHERE number = ?`,
+		h.slug, h.title, h.changedAt.UnixMilli(), optional(h.deletedAt), h.lastSeq, h.lastHash[:], h.lastChange, h.bytes, h.number)
 	if err != nil {
 		return nil, fmt.Errorf("update document: %w", err)
+	}
+	if a.Block != nil {
+		err := t.exec(`UPDATE documents SET blocked_at = ?, blocked_by = ?, block_reason = ? WHERE number = ?`,
+			optional(a.Block.At), a.Block.By, a.Block.Reason, h.number)
+		if err != nil {
+			return nil, fmt.Errorf("block document: %w", err)
+		}
 	}
 	return events, nil
 }
@@ -154,12 +163,14 @@ func takeSlug(t tx, number int64, slug doc.Slug) error {
 	return nil
 }
 
-const metaColumns = `d.id, d.slug, d.title, d.created_at, d.created_by, d.changed_at, d.deleted_at, d.last_seq, d.number`
+const metaColumns = `d.id, d.slug, d.title, d.created_at, d.created_by, d.changed_at, d.deleted_at, d.last_seq, d.number,
+	d.last_change, d.bytes, d.blocked_at, d.blocked_by, d.block_reason`
 
 func scanMeta(row interface{ Scan(...any) error }) (doc.Meta, error) {
 	var m doc.Meta
 	err := row.Scan(fixed(m.ID[:]), &m.Slug, &m.Title, instant{&m.CreatedAt}, &m.CreatedBy,
-		instant{&m.ChangedAt}, instant{&m.DeletedAt}, &m.LastSeq, &m.Number)
+		instant{&m.ChangedAt}, instant{&m.DeletedAt}, &m.LastSeq, &m.Number,
+		&m.Changes, &m.Bytes, instant{&m.Block.At}, &m.Block.By, &m.Block.Reason)
 	return m, notFound(err)
 }
 
@@ -189,14 +200,28 @@ func (s *Store) List(ctx context.Context, before int64, limit int) ([]doc.Meta, 
 	if before == 0 {
 		before = math.MaxInt64
 	}
+	return s.list(ctx, `d.number < ? AND d.deleted_at IS NULL ORDER BY d.number DESC LIMIT ?`, before, max(0, limit))
+}
+
+// Largest gives the living documents that take most bytes.
+func (s *Store) Largest(ctx context.Context, limit int) ([]doc.Meta, error) {
+	return s.list(ctx, `d.deleted_at IS NULL ORDER BY d.bytes DESC, d.number LIMIT ?`, max(0, limit))
+}
+
+// Blocked gives the living documents that are blocked.
+func (s *Store) Blocked(ctx context.Context) ([]doc.Meta, error) {
+	return s.list(ctx, `d.deleted_at IS NULL AND d.blocked_at IS NOT NULL ORDER BY d.blocked_at DESC, d.number`)
+}
+
+// list gives the documents that a condition is true of.
+func (s *Store) list(ctx context.Context, where string, args ...any) ([]doc.Meta, error) {
 	var list []doc.Meta
 	err := s.read(ctx, func(v view) error {
-		return v.each(`SELECT `+metaColumns+` FROM documents d WHERE d.number < ? AND d.deleted_at IS NULL ORDER BY d.number DESC LIMIT ?`,
-			[]any{before, max(0, limit)}, func(rows *sql.Rows) error {
-				m, err := scanMeta(rows)
-				list = append(list, m)
-				return err
-			})
+		return v.each(`SELECT `+metaColumns+` FROM documents d WHERE `+where, args, func(rows *sql.Rows) error {
+			m, err := scanMeta(rows)
+			list = append(list, m)
+			return err
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list documents: %w", err)

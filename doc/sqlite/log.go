@@ -26,6 +26,7 @@ func addChanges(t tx, h *head, changes []doc.ChangeRow) error {
 			return fmt.Errorf("insert change: %w", err)
 		}
 		h.lastChange += n
+		h.bytes += n * int64(len(c.Raw))
 	}
 	return nil
 }

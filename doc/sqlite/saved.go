@@ -83,6 +83,11 @@ func (s *Store) Compact(ctx context.Context, id crdt.DocumentID, saved doc.Saved
 		if err := t.exec(`DELETE FROM changes WHERE document = ? AND number <= ?`, h.number, saved.Upto); err != nil {
 			return fmt.Errorf("delete changes: %w", err)
 		}
+		err = t.exec(`UPDATE documents SET bytes = ? + coalesce((SELECT sum(length(raw)) FROM changes WHERE document = documents.number), 0) WHERE number = ?`,
+			len(saved.Chunk)+len(saved.Index), h.number)
+		if err != nil {
+			return fmt.Errorf("count bytes: %w", err)
+		}
 		return nil
 	})
 	if err != nil {

@@ -132,6 +132,8 @@ func everyCall(ctx context.Context, s doc.Store, id crdt.DocumentID) map[string]
 	_, errs["Ledger"] = s.Ledger(ctx, doc.LedgerQuery{Limit: many})
 	_, errs["LeaseCall"] = s.LeaseCall(ctx, "ada", "key")
 	errs["ForgetLeaseCall"] = s.ForgetLeaseCall(ctx, "ada", "key")
+	_, errs["Largest"] = s.Largest(ctx, 1)
+	_, errs["Blocked"] = s.Blocked(ctx)
 	k := newKey("two")
 	errs["AddKey"] = s.AddKey(ctx, k)
 	_, errs["Key"] = s.Key(ctx, newKey("one").Digest)

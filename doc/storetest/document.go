@@ -20,6 +20,8 @@ var documentPromises = []promise{
 	{"a former slug leads on and is never reused", formerSlug},
 	{"a tombstone is found, not listed, and takes appends", tombstone},
 	{"list gives the newest first, in pages", listPages},
+	{"the largest documents come first", largestFirst},
+	{"a block stands until it is lifted", blockStands},
 	{"names are bytes, told apart by case", namesAreBytes},
 	{"instants keep their milliseconds, in UTC", instants},
 }
@@ -209,6 +211,67 @@ func listPages(t *testing.T, s doc.Store) {
 	if list := must[[]doc.Meta](t)(s.List(t.Context(), 0, 0)); len(list) != 0 {
 		t.Errorf("a page of none has %d", len(list))
 	}
+}
+
+func largestFirst(t *testing.T, s doc.Store) {
+	sizes := map[doc.Slug]int{"small": 10, "large": 500, "empty": 0, "also-small": 10, "gone": 900}
+	for _, slug := range []doc.Slug{"small", "large", "empty", "also-small", "gone"} {
+		m := newDocument(slug)
+		c := newChange("%s", slug)
+		c.Raw, c.Logged = make([]byte, sizes[slug]), true
+		must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Changes: []doc.ChangeRow{c}}))
+		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{c}, Deleted: slug == "gone"}))
+	}
+	var got []doc.Slug
+	for _, m := range must[[]doc.Meta](t)(s.Largest(t.Context(), 3)) {
+		got = append(got, m.Slug)
+		if m.Bytes != int64(sizes[m.Slug]) || m.Changes != 1 {
+			t.Errorf("%s has %d bytes and %d changes, want %d and 1", m.Slug, m.Bytes, m.Changes, sizes[m.Slug])
+		}
+	}
+	if want := []doc.Slug{"large", "small", "also-small"}; !slices.Equal(got, want) {
+		t.Errorf("the largest are %v, want %v", got, want)
+	}
+	large := must[doc.Meta](t)(s.FindSlug(t.Context(), "large"))
+	if err := s.Compact(t.Context(), large.ID, doc.Saved{Upto: 1, Chunk: make([]byte, 4), Index: make([]byte, 3)}); err != nil {
+		t.Fatal(err)
+	}
+	if m := metaOf(t, s, large.ID); m.Bytes != 7 || m.Changes != 1 {
+		t.Errorf("compacted, it has %d bytes and %d changes, want 7 and 1", m.Bytes, m.Changes)
+	}
+}
+
+func blockStands(t *testing.T, s doc.Store) {
+	first, second := newDocument("first"), newDocument("second")
+	first.Block = doc.Block{At: day, By: "eve", Reason: "not the caller's to set"}
+	create(t, s, first)
+	create(t, s, second)
+	set := func(m doc.Meta, b doc.Block) {
+		t.Helper()
+		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Block: &b}))
+		if got := metaOf(t, s, m.ID).Block; got != b {
+			t.Errorf("the block is %+v, want %+v", got, b)
+		}
+	}
+	blocked := func(want ...doc.Slug) {
+		t.Helper()
+		var got []doc.Slug
+		for _, m := range must[[]doc.Meta](t)(s.Blocked(t.Context())) {
+			got = append(got, m.Slug)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("blocked are %v, want %v", got, want)
+		}
+	}
+	blocked()
+	set(first, doc.Block{At: day, By: "ada", Reason: "spam"})
+	set(second, doc.Block{At: day.Add(time.Second), By: "bob"})
+	must[[]doc.Event](t)(s.Append(t.Context(), first.ID, doc.Append{Expect: doc.AnySeq, Events: posted(1)}))
+	blocked("second", "first")
+	set(second, doc.Block{})
+	blocked("first")
+	must[[]doc.Event](t)(s.Append(t.Context(), first.ID, doc.Append{Expect: doc.AnySeq, Deleted: true}))
+	blocked()
 }
 
 func namesAreBytes(t *testing.T, s doc.Store) {

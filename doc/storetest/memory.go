@@ -100,7 +100,7 @@ func (s *Memory) Create(ctx context.Context, m doc.Meta, first doc.Append) ([]do
 		}
 	}
 	m.CreatedAt = millis(m.CreatedAt)
-	m.ChangedAt, m.DeletedAt, m.LastSeq, m.Number = m.CreatedAt, time.Time{}, 0, int64(len(s.documents)+1)
+	m.ChangedAt, m.DeletedAt, m.LastSeq, m.Number, m.Block = m.CreatedAt, time.Time{}, 0, int64(len(s.documents)+1), doc.Block{}
 	d := &memoryDocument{meta: m}
 	s.documents = append(s.documents, d)
 	if m.Slug != "" {
@@ -170,6 +170,13 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 	if a.Deleted && d.meta.DeletedAt.IsZero() {
 		d.meta.DeletedAt = d.meta.ChangedAt
 	}
+	if a.Block != nil {
+		d.meta.Block = *a.Block
+		if !a.Block.At.IsZero() {
+			d.meta.Block.At = millis(a.Block.At)
+		}
+	}
+	d.weigh()
 	if len(added) > 0 {
 		for _, c := range s.watchers[d.meta.ID] {
 			select {
@@ -179,6 +186,15 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 		}
 	}
 	return cloneEvents(added), nil
+}
+
+// weigh counts the document's changes and their bytes.
+func (d *memoryDocument) weigh() {
+	d.meta.Changes = d.saved.Upto + int64(len(d.changes))
+	d.meta.Bytes = int64(len(d.saved.Chunk) + len(d.saved.Index))
+	for _, c := range d.changes {
+		d.meta.Bytes += int64(len(c.Raw))
+	}
 }
 
 func cloneEvents(events []doc.Event) []doc.Event {
@@ -257,6 +273,7 @@ func (s *Memory) Compact(ctx context.Context, id crdt.DocumentID, saved doc.Save
 	}
 	d.saved = doc.Saved{Upto: saved.Upto, Chunk: bytes.Clone(saved.Chunk), Index: bytes.Clone(saved.Index)}
 	d.changes = slices.Clone(d.changes[n:])
+	d.weigh()
 	return nil
 }
 
@@ -301,6 +318,34 @@ func (s *Memory) List(ctx context.Context, before int64, limit int) ([]doc.Meta,
 			list = append(list, d.meta)
 		}
 	}
+	return list, nil
+}
+
+// Largest gives the living documents that take most bytes.
+func (s *Memory) Largest(ctx context.Context, limit int) ([]doc.Meta, error) {
+	list, err := s.living(ctx, func(doc.Meta) bool { return true }, func(a, b doc.Meta) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return page(list, 0, limit), err
+}
+
+// Blocked gives the living documents that are blocked.
+func (s *Memory) Blocked(ctx context.Context) ([]doc.Meta, error) {
+	return s.living(ctx, func(m doc.Meta) bool { return !m.Block.At.IsZero() }, func(a, b doc.Meta) int { return b.Block.At.Compare(a.Block.At) })
+}
+
+// living gives the living documents that are wanted, in order, equals by their age.
+func (s *Memory) living(ctx context.Context, wanted func(doc.Meta) bool, order func(a, b doc.Meta) int) ([]doc.Meta, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var list []doc.Meta
+	for _, d := range s.documents {
+		if d.meta.DeletedAt.IsZero() && wanted(d.meta) {
+			list = append(list, d.meta)
+		}
+	}
+	slices.SortStableFunc(list, order)
 	return list, nil
 }
 

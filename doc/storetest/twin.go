@@ -90,6 +90,9 @@ var drawAppend = rapid.Custom(func(r *rapid.T) doc.Append {
 		Slug:    drawSlug.Draw(r, "slug"),
 		Deleted: rapid.IntRange(0, 9).Draw(r, "deleted") == 0,
 	}
+	if rapid.IntRange(0, 4).Draw(r, "block") == 0 {
+		a.Block = rapid.SampledFrom([]*doc.Block{{}, {At: day, By: "ada", Reason: "spam"}, {At: day.Add(time.Minute), By: "bob"}}).Draw(r, "as")
+	}
 	if rapid.Bool().Draw(r, "retitle") {
 		title := rapid.String().Draw(r, "title")
 		a.Title = &title
@@ -151,7 +154,7 @@ func drawCall(r *rapid.T) (name string, c call) {
 	limit := rapid.IntRange(0, 5).Draw(r, "limit")
 	after := rapid.Int64Range(0, 5).Draw(r, "after")
 	at := drawTime.Draw(r, "at")
-	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Changes", "Events",
+	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Changes", "Events",
 		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "RevokeKey"}).Draw(r, "call"); name {
 	case "Create":
 		m := doc.Meta{ID: id, Slug: slug, Title: rapid.String().Draw(r, "title"), CreatedAt: at, CreatedBy: drawAgent.Draw(r, "by")}
@@ -166,6 +169,10 @@ func drawCall(r *rapid.T) (name string, c call) {
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.FindSlug(ctx, slug) }
 	case "List":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.List(ctx, after, limit) }
+	case "Largest":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Largest(ctx, limit) }
+	case "Blocked":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Blocked(ctx) }
 	case "Changes":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Changes(ctx, id, after, limit) }
 	case "Events":

@@ -145,9 +145,13 @@ func (s *socket) End(why *code.Error) {
 }
 
 func (s *socket) Info() hub.Info {
+	documents := []crdt.DocumentID{}
+	for _, f := range s.followed() {
+		documents = append(documents, f.id)
+	}
 	return hub.Info{
-		Key: s.key.ID, Agent: s.key.Agent, Remote: s.remote, Since: s.since,
-		Documents: len(s.followed()), Queued: s.out.QueuedBytes(),
+		Door: hub.AgentDoor, Key: s.key.ID, Agent: s.key.Agent, Remote: s.remote, Since: s.since,
+		Documents: documents, Queued: s.out.QueuedBytes(),
 	}
 }
 

@@ -36,14 +36,24 @@ type Socket interface {
 
 // Info describes a socket to an administrator.
 type Info struct {
+	Door      Door
 	Key       doc.KeyID
 	Agent     doc.Agent
-	Peer      repo.PeerID // "" before it joined
+	Peer      repo.PeerID // "" before it joined, and at doors where nobody does
 	Remote    string      // network address
 	Since     time.Time
-	Documents int // open on it, or waited for
-	Queued    int // bytes that wait to be sent
+	Documents []crdt.DocumentID // open on it, or waited for, in no order
+	Queued    int               // bytes that wait to be sent
 }
+
+// Door is what is spoken on a socket.
+type Door string
+
+// The doors.
+const (
+	SyncDoor  Door = "sync"  // the automerge-repo protocol
+	AgentDoor Door = "agent" // cowrite.agent.v1
+)
 
 // Metrics are told what happens, for counting. Each may be nil; they are called concurrently and must not block.
 type Metrics struct {
@@ -200,6 +210,13 @@ func (h *Hub) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("close sockets: %w", ctx.Err())
 	}
+}
+
+// Count is how many sockets there are.
+func (h *Hub) Count() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.sockets)
 }
 
 // Sockets describes all sockets, in no order.

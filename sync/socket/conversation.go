@@ -9,10 +9,16 @@ import (
 // askedBytes is how large a peer's message about a document that is not there may be to be kept until it is.
 const askedBytes = 64 << 10
 
+// wasOpen stands for the question of a peer that had the document open when it was blocked.
+var wasOpen = []byte{}
+
 // deal is what a worker does with a note.
 func (s *socket) deal(c *conversation, n note) {
 	if n.gone != nil && c.attachment != nil {
 		s.leave(c)
+		if code.Is(n.gone, code.DocumentBlocked) {
+			s.wait(c, wasOpen)
+		}
 		s.unavailable(c, n.gone)
 	}
 	if n.appeared && c.attachment == nil && c.asked != nil {
@@ -57,6 +63,11 @@ func (s *socket) hand(c *conversation, message []byte) {
 // peer has been told before.
 func (s *socket) retry(c *conversation) {
 	message := c.asked
+	if len(message) == 0 {
+		// The peer has no reason to speak of the document again, and where it stands by now only the peer can say.
+		s.End(code.New(code.Busy, "document %s is back, connect again", c.name))
+		return
+	}
 	switch err := s.attach(c, false); {
 	case err == nil:
 		s.hand(c, message)
@@ -79,7 +90,7 @@ func (s *socket) attach(c *conversation, create bool) error {
 
 // missing says whether a document may yet come to be there for the peer.
 func missing(err error) bool {
-	return code.Is(err, code.DocumentNotFound) || code.Is(err, code.Forbidden)
+	return code.Is(err, code.DocumentNotFound) || code.Is(err, code.Forbidden) || code.Is(err, code.DocumentBlocked)
 }
 
 // wait remembers that the peer asked for the document.
@@ -115,7 +126,7 @@ func (s *socket) unavailable(c *conversation, err error) {
 	switch why.Code {
 	case code.TooLarge:
 		s.complain(why)
-	case code.DocumentNotFound, code.DocumentDeleted, code.Forbidden:
+	case code.DocumentNotFound, code.DocumentDeleted, code.DocumentBlocked, code.Forbidden:
 	default:
 		s.End(why)
 		return

@@ -193,10 +193,14 @@ func (b *inbox) drain() []*conversation {
 	return left
 }
 
-func (b *inbox) documents() int {
+func (b *inbox) documents() []crdt.DocumentID {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.conversations)
+	ids := make([]crdt.DocumentID, 0, len(b.conversations))
+	for _, c := range b.conversations {
+		ids = append(ids, c.id)
+	}
+	return ids
 }
 
 // stall says whether the reader waits for room, and how often it has had to.

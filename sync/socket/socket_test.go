@@ -470,6 +470,33 @@ func TestADocumentThatComesBack(t *testing.T) {
 	})
 }
 
+// A document that an operator blocks is unavailable and no more. When it is back, who had it open is told to connect again,
+// and who asked for it meanwhile gets it.
+func TestABlockedDocumentComesBack(t *testing.T) {
+	inWorld(t, hub.Limits{}, func(w *world) {
+		blocked := code.New(code.DocumentBlocked, "blocked")
+		idle, asker := w.join("alice", "a"), w.join("bob", "b")
+		idle.sync("d", content("one"))
+		idle.wantSync("d", "ack")
+		w.docs.change("d", func(d *document) { d.refuse = blocked })
+		w.docs.gone("d", blocked)
+		idle.wantUnavailable("d")
+		asker.request("d")
+		asker.wantUnavailable("d")
+		idle.sync("e", content("other")) // its other documents are not concerned
+		idle.wantSync("e", "ack")
+		idle.wantQuiet()
+
+		w.docs.change("d", func(d *document) { d.refuse = nil })
+		w.hub.Appeared(docID("d"))
+		asker.wantSync("d", "one")
+		idle.wantClose(code.Busy)
+		back := w.join("alice", "a")
+		back.request("d")
+		back.wantSync("d", "one")
+	})
+}
+
 // What happens to a document while it is busy is dealt with afterwards.
 func TestADocumentThatGoesWhileItIsBusy(t *testing.T) {
 	inWorld(t, hub.Limits{}, func(w *world) {
@@ -559,7 +586,7 @@ func TestTranscripts(t *testing.T) {
 					c.wantQuiet()
 				}
 				for _, info := range w.hub.Sockets() {
-					if info.Documents != 1 || info.Queued != 0 {
+					if len(info.Documents) != 1 || info.Queued != 0 {
 						t.Errorf("at the end %+v, want one document and nothing queued", info)
 					}
 				}
@@ -586,7 +613,8 @@ func TestAdministratorsSeeSockets(t *testing.T) {
 		c.sync("d", content("x"))
 		c.wantSync("d", "ack")
 		infos := w.hub.Sockets()
-		if len(infos) != 1 || infos[0].Agent != "alice" || infos[0].Key != "alice" || infos[0].Peer != "a" || infos[0].Documents != 1 {
+		if len(infos) != 1 || infos[0].Agent != "alice" || infos[0].Key != "alice" || infos[0].Peer != "a" ||
+			infos[0].Door != hub.SyncDoor || len(infos[0].Documents) != 1 {
 			t.Errorf("sockets are %+v", infos)
 		}
 	})
