@@ -60,8 +60,8 @@ func crash(t *testing.T, rounds int, signal syscall.Signal, exit int) {
 	}
 	shared, own := made.Sections[0].ID, made.Sections[1].ID
 	clients := []crashClient{
-		&writer{keyed: newAgent(t, data, "writer-a"), section: shared},
-		&writer{keyed: newAgent(t, data, "writer-b"), section: shared},
+		&writer{keyed: newAgent(t, data, "writer-a"), document: crashDocument, section: shared},
+		&writer{keyed: newAgent(t, data, "writer-b"), document: crashDocument, section: shared},
 		&poster{keyed: newAgent(t, data, "poster"), seen: map[doc.Seq]doc.EventHash{}},
 		newReplica(newAgent(t, data, "replica"), made.DocumentID, own),
 	}
@@ -199,19 +199,20 @@ func (l *lines) check(text string) error {
 // writer appends lines over REST to a section that another writes as well, each on the version it read.
 type writer struct {
 	keyed
-	section string
-	lines   lines
+	document string
+	section  string
+	lines    lines
 }
 
 func (w *writer) acknowledged() int { return len(w.lines.acknowledged) }
 
 func (w *writer) step(ctx context.Context, _ *rand.Rand) error {
-	now, err := w.Section(ctx, crashDocument, w.section)
+	now, err := w.Section(ctx, w.document, w.section)
 	if err != nil {
 		return err
 	}
 	line := w.lines.next(w.agent)
-	if _, err := w.PutSection(ctx, crashDocument, w.section, now.Text+line, now.Version); err != nil {
+	if _, err := w.PutSection(ctx, w.document, w.section, now.Text+line, now.Version); err != nil {
 		return err
 	}
 	w.lines.acknowledged = append(w.lines.acknowledged, line)
@@ -219,7 +220,7 @@ func (w *writer) step(ctx context.Context, _ *rand.Rand) error {
 }
 
 func (w *writer) check(ctx context.Context, server *client.Client, log []doc.Event) error {
-	now, err := server.Section(ctx, crashDocument, w.section)
+	now, err := server.Section(ctx, w.document, w.section)
 	if err != nil {
 		return err
 	}

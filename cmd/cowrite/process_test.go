@@ -102,9 +102,9 @@ func (p *process) end(signal syscall.Signal) (int, error) {
 }
 
 // start launches a server for the length of a test.
-func start(t *testing.T, data string) *process {
+func start(t *testing.T, data string, flags ...string) *process {
 	t.Helper()
-	p, err := launch(data, []string{"COWRITE_ADMIN_KEY=" + adminKey})
+	p, err := launch(data, []string{"COWRITE_ADMIN_KEY=" + adminKey}, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ type serveCommand struct {
 	Addr        string   `help:"Address to listen on; port 0 takes any free one." default:"127.0.0.1:8080"`
 	PublicURL   string   `name:"public-url" help:"Origin in the links that the server makes, such as https://docs.example.org; without it the one of the request."`
 	NeverShared []string `name:"never-shared" help:"Resources, by the beginnings of their names, of which two reads exclude each other ($$COWRITE_NEVER_SHARED)." from:"COWRITE_NEVER_SHARED" default:"lock:"`
+	Workers     uint8    `help:"Processes that hold the documents' content, beside a spare one; 0 is one for each processor." default:"0"`
 	LogFormat   string   `help:"text or json." enum:"text,json" default:"text"`
 	LogLevel    string   `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
 }
@@ -35,7 +36,7 @@ func (c serveCommand) Run(ctx context.Context, p *Program) error {
 			return err
 		}
 	}
-	s, err := open(ctx, settings{data: c.Data, publicURL: c.PublicURL, neverShared: c.NeverShared, worker: p.Worker}, log)
+	s, err := open(ctx, settings{data: c.Data, publicURL: c.PublicURL, neverShared: c.NeverShared, workers: int(c.Workers), worker: p.Worker}, log)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"cowrite/cmd/cowrite/client"
+	"cowrite/crdt"
+	"cowrite/crdt/crdttest"
+	"cowrite/crdt/engine"
+	"cowrite/doc"
+	"cowrite/doc/code"
+)
+
+var (
+	hostileChanges   = flag.Int("hostile.changes", 200, "damaged changes that TestHostilePeers sends")
+	hostileMessages  = flag.Int("hostile.messages", 200, "damaged sync messages that TestHostilePeers sends")
+	hostileDocuments = flag.Int("hostile.documents", 50, "damaged saved documents that TestHostilePeers sends")
+	hostileP99       = flag.Duration("hostile.p99", 0, "how long a bystander's write may take, in 99 of 100; 0: only tell")
+	keepCrashers     = flag.Bool("keep-crashers", false, "write what ended workers to crdt/engine/testdata/crashers")
+)
+
+const (
+	hostileWorkers = 2
+	underAttack    = 0 // the worker of the documents that are attacked
+	elsewhere      = 1 // the other
+
+	// A document under attack is left for a fresh one when it has got so many damaged changes or messages: each is a
+	// branch of its own, and with many heads everything costs more.
+	maxBranches = 50
+	maxAttempts = 1000
+)
+
+// A server that is sent damaged changes, sync messages and saved documents lives on as the same process. Every refusal has
+// its word. A document on another worker notices nothing, one on the same worker loses nothing, and neither do peers
+// who have the very documents open. What was taken in can be read, also by a server that is started again.
+func TestHostilePeers(t *testing.T) {
+	r := random(t)
+	data := filepath.Join(t.TempDir(), "data")
+	p := start(t, data, "--workers", fmt.Sprint(hostileWorkers), "--log-level", "debug")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+
+	near, far := documentAt(t, p, underAttack), documentAt(t, p, elsewhere)
+	bystanders := []*bystander{
+		{name: "on another worker", document: far.DocumentID, client: &writer{keyed: newAgent(t, data, "far"), document: far.DocumentID, section: far.Sections[0].ID}, p99: *hostileP99},
+		{name: "on the same worker", document: near.DocumentID, client: &writer{keyed: newAgent(t, data, "near"), document: near.DocumentID, section: near.Sections[0].ID}},
+		{name: "on the same worker, a replica", document: near.DocumentID, client: newReplica(newAgent(t, data, "replica"), near.DocumentID, near.Sections[1].ID)},
+	}
+	stop := make(chan struct{})
+	var standing sync.WaitGroup
+	for _, b := range bystanders {
+		if err := b.client.connect(ctx, p); err != nil {
+			t.Fatalf("%s: %v", b.name, err)
+		}
+		standing.Go(func() { b.stand(ctx, t, stop) })
+	}
+
+	mallory := newAgent(t, data, "mallory").key
+	base := newBase(t)
+	attacks := []*attack{
+		{what: "changes", tries: *hostileChanges, make: base.damagedChange},
+		{what: "sync messages", tries: *hostileMessages, make: base.damagedMessage},
+		{what: "saved documents", tries: *hostileDocuments},
+	}
+	var attacking sync.WaitGroup
+	for _, a := range attacks {
+		a.process, a.key, a.base, a.random = p, mallory, base, rand.New(rand.NewPCG(r.Uint64(), 0))
+		run := a.overSocket
+		if a.make == nil {
+			run = a.overREST
+		}
+		attacking.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Errorf("%s: after %d: %v", a.what, a.tried, err)
+			}
+		})
+	}
+	attacking.Wait()
+	close(stop)
+	standing.Wait()
+
+	select {
+	case <-p.exited:
+		t.Fatal("the server's process has ended")
+	default:
+		t.Logf("the server is process %d, as it was in the beginning", p.cmd.Process.Pid)
+	}
+	log := p.stderr.String()
+	for _, a := range attacks {
+		a.tell(t, log)
+	}
+	t.Logf("%d workers ended", strings.Count(log, `msg="engine worker ended"`))
+	for _, b := range bystanders {
+		b.tell(t)
+	}
+	check := func() {
+		server := p.client(t)
+		for _, b := range bystanders {
+			if err := b.client.check(ctx, server, verifiedLog(t, p, b.document)); err != nil {
+				t.Errorf("%s: %v", b.name, err)
+			}
+		}
+		for _, a := range attacks {
+			for _, id := range a.taken {
+				status, _, raw, err := p.call(ctx, mallory, http.MethodGet, "/documents/"+id, nil)
+				if err != nil || status != http.StatusOK {
+					t.Errorf("%s: document %s cannot be read: %d %s, %v", a.what, id, status, raw, err)
+				}
+			}
+		}
+	}
+	check()
+	for _, b := range bystanders {
+		b.client.disconnect()
+	}
+	if exit, err := p.end(syscall.SIGTERM); exit != 0 || err != nil {
+		t.Fatalf("exit code %d, %v", exit, err)
+	}
+	p = start(t, data)
+	check()
+}
+
+// documentAt makes documents until one is on the worker.
+func documentAt(t *testing.T, p *process, seat int) client.Document {
+	t.Helper()
+	for {
+		d, err := p.client(t).CreateDocument(t.Context(), client.NewDocument{Markdown: "# One\n# Two\n"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := crdt.ParseDocumentID(d.DocumentID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if engine.Seat(id, hostileWorkers) == seat {
+			return d
+		}
+	}
+}
+
+// bystander works on a document that nobody attacks.
+type bystander struct {
+	name     string
+	document string
+	client   crashClient
+	p99      time.Duration // that is asked; 0: none
+	took     []time.Duration
+}
+
+// bystanderPause is between the starts of two writes. Each makes the text longer, which costs both sides.
+const bystanderPause = 100 * time.Millisecond
+
+// stand writes until stop is closed, and nothing may go wrong.
+func (b *bystander) stand(ctx context.Context, t *testing.T, stop <-chan struct{}) {
+	pace := time.NewTicker(bystanderPause)
+	defer pace.Stop()
+	for {
+		began := time.Now()
+		if err := b.client.step(ctx, nil); err != nil {
+			t.Errorf("%s: %v", b.name, err)
+			return
+		}
+		b.took = append(b.took, time.Since(began))
+		select {
+		case <-stop:
+			return
+		case <-pace.C:
+		}
+	}
+}
+
+// tell says how long writes took.
+func (b *bystander) tell(t *testing.T) {
+	t.Helper()
+	slices.Sort(b.took)
+	at := func(percent int) time.Duration {
+		return b.took[(len(b.took)-1)*percent/100].Round(100 * time.Microsecond)
+	}
+	t.Logf("bystander %s: %d writes, p50 %v, p99 %v, longest %v", b.name, len(b.took), at(50), at(99), at(100))
+	if b.client.acknowledged() == 0 {
+		t.Errorf("%s: nothing was acknowledged", b.name)
+	}
+	if b.p99 > 0 && at(99) > b.p99 {
+		t.Errorf("bystander %s: p99 is %v, at most %v", b.name, at(99), b.p99)
+	}
+}
+
+// attack sends damaged things of one kind.
+type attack struct {
+	what    string
+	tries   int
+	make    func(*rand.Rand) (message, chunk []byte, err error) // nil: saved documents, over REST
+	process *process
+	key     doc.Secret
+	base    *base
+	random  *rand.Rand
+
+	tried   int
+	passed  int // were not refused
+	merged  int // changes of them that became part of a document
+	refused map[code.Code]int
+	bad     map[string][]byte // those refused with BAD_CHANGE, by the name that the server's log has for them
+	taken   []string          // documents made
+}
+
+func (a *attack) overSocket(ctx context.Context) error {
+	peer := &attacker{process: a.process, key: a.key, name: "attacker-" + strings.ReplaceAll(a.what, " ", "-")}
+	defer peer.close()
+	a.refused, a.bad = map[code.Code]int{}, map[string][]byte{}
+	var on *victim
+	attempts := 0
+	leave := func() error {
+		a.merged += on.merged
+		return on.witness.close()
+	}
+	for ; a.tried < a.tries; a.tried++ {
+		if on == nil || on.merged >= maxBranches || attempts >= maxAttempts {
+			if on != nil {
+				_ = leave() // whatever it says, what it was told counts
+			}
+			var err error
+			if on, err = newVictim(ctx, a.process, a.key, underAttack, a.random, a.base.changes, a.base.heads); err != nil {
+				return err
+			}
+			a.taken = append(a.taken, on.id.String())
+			attempts = 0
+		}
+		attempts++
+		message, chunk, err := a.make(a.random)
+		if err != nil {
+			return err
+		}
+		word, err := peer.send(ctx, on, message)
+		if err != nil {
+			return fmt.Errorf("%w\n%x", err, message)
+		}
+		if word == "" {
+			a.passed++
+			continue
+		}
+		a.refused[word]++
+		if word == code.BadChange {
+			a.bad[fmt.Sprintf("peer=%s-%d ", peer.name, peer.joined)] = chunk
+		}
+	}
+	if on != nil {
+		_ = leave()
+	}
+	return nil
+}
+
+func (a *attack) overREST(ctx context.Context) error {
+	a.refused, a.bad = map[code.Code]int{}, map[string][]byte{}
+	for ; a.tried < a.tries; a.tried++ {
+		chunk := crdttest.Mutate(a.random, a.base.saved)
+		status, header, raw, err := a.process.call(ctx, a.key, http.MethodPost, "/documents", chunk)
+		if err != nil {
+			return fmt.Errorf("%w\n%x", err, chunk)
+		}
+		var answer struct {
+			Error      code.Code
+			DocumentID string
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return fmt.Errorf("read the answer: %w\n%x", err, chunk)
+		}
+		if status == http.StatusCreated {
+			a.passed++
+			a.taken = append(a.taken, answer.DocumentID)
+			continue
+		}
+		if entry, known := code.Table[answer.Error]; !known || entry.HTTP != status || entry.HTTP >= http.StatusInternalServerError {
+			return fmt.Errorf("%d: %s\n%x", status, raw, chunk)
+		}
+		a.refused[answer.Error]++
+		if answer.Error == code.BadChange {
+			a.bad["request="+header.Get("X-Request-Id")+" "] = chunk
+		}
+	}
+	return nil
+}
+
+// call sends a saved document, or nothing, to an address under /api/v1.
+func (p *process) call(ctx context.Context, key doc.Secret, method, path string, saved []byte) (status int, header http.Header, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, p.address+"/api/v1"+path, bytes.NewReader(saved))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	req.Header.Set("Content-Type", client.SavedType)
+	req.Header.Set("Authorization", "Bearer "+string(key))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, answer, err
+}
+
+// convicted is a line of the log in which a refusal's cause is that it ended a worker.
+var convicted = regexp.MustCompile(`(?m)^.* msg="(?:socket closed|request refused)".*worker ended.*$`)
+
+// tell says how the attack went, and keeps what ended workers.
+func (a *attack) tell(t *testing.T, log string) {
+	t.Helper()
+	var words []string
+	for _, word := range slices.Sorted(maps.Keys(a.refused)) {
+		words = append(words, fmt.Sprintf("%s %d", word, a.refused[word]))
+	}
+	crashed := 0
+	for _, line := range convicted.FindAllString(log, -1) {
+		for name, chunk := range a.bad {
+			if !strings.Contains(line, " "+name) {
+				continue
+			}
+			crashed++
+			if err := a.base.keep(chunk); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Logf("%d damaged %s: %d passed, %d changes of them merged in %d documents; refused: %s, of them %d for ending a worker",
+		a.tried, a.what, a.passed, a.merged, len(a.taken), strings.Join(words, ", "), crashed)
+	if a.tried != a.tries || len(words) == 0 {
+		t.Errorf("%d of %d %s were sent, %d refused", a.tried, a.tries, a.what, len(words))
+	}
+}
