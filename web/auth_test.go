@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -187,6 +188,20 @@ func TestOtherOrigins(t *testing.T) {
 			t.Errorf("the page is open to other origins")
 		}
 	})
+}
+
+func TestProfilesAreForAdmins(t *testing.T) {
+	w := onTCP(t)
+	const heap = "//debug/pprof/heap?gc=1&debug=1"
+	for as, want := range map[string]int{nobody: 401, vera: 403, alpha: 403, root: 200} {
+		a := w.do(request{as: as, method: "GET", path: heap})
+		if a.status != want {
+			t.Errorf("to %q the heap's profile is %d, want %d", as, a.status, want)
+		}
+		if as == root && !bytes.Contains(a.raw, []byte("# HeapAlloc = ")) {
+			t.Errorf("the profile is %.200s", a.raw)
+		}
+	}
 }
 
 func TestMetricsAreForAdmins(t *testing.T) {

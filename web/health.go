@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/http/pprof"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -14,7 +15,13 @@ func (s *Server) healthRoutes() {
 	s.mux.HandleFunc("GET /healthz", s.healthz)
 	s.mux.HandleFunc("GET /readyz", s.readyz)
 	s.mux.Handle("GET /metrics", s.requireAdmin(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
+	// The runtime's profiles, as go tool pprof reads them: heap?gc=1, goroutine, profile?seconds=10, ...
+	s.mux.Handle("GET "+profilesPath, s.requireAdmin(http.HandlerFunc(pprof.Index)))
+	s.mux.Handle("GET "+profilesPath+"profile", s.requireAdmin(http.HandlerFunc(pprof.Profile)))
+	s.mux.Handle("GET "+profilesPath+"trace", s.requireAdmin(http.HandlerFunc(pprof.Trace)))
 }
+
+const profilesPath = "/debug/pprof/"
 
 // healthz says that the process answers.
 func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {

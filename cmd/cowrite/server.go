@@ -103,6 +103,12 @@ func (s *server) wire(ctx context.Context, chosen settings) (err error) {
 		Gauges: []web.Gauge{{
 			Name: "cowrite_sockets", Help: "WebSockets open now.",
 			Value: func() float64 { return float64(s.sockets.Count()) },
+		}, {
+			Name: "cowrite_documents_open", Help: "Documents open now.",
+			Value: func() float64 { return float64(s.library.OpenDocuments()) },
+		}, {
+			Name: "cowrite_documents_loaded", Help: "Documents in the engine now.",
+			Value: func() float64 { return float64(s.library.EngineDocuments()) },
 		}},
 		Log: s.log,
 	})
