@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(writeUntilKilled); dir != "" {
 		os.Exit(untilKilled(dir))
 	}
+	if dir := os.Getenv(compactAndDie); dir != "" {
+		os.Exit(compactUntilStep(dir))
+	}
 	goleak.VerifyTestMain(m)
 }
 
