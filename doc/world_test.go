@@ -3,6 +3,7 @@ package doc_test
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,12 @@ import (
 	"cowrite/lease"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(compactAndDie); dir != "" {
+		os.Exit(compactUntilKilled(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // world is a library over real parts: an SQLite store on disk, the Automerge engine, a lease keeper.
 type world struct {
