@@ -6,7 +6,16 @@ ADDR     ?= 127.0.0.1:8080
 DATA     ?= ./data
 FUZZTIME ?= 1m
 SOAK     ?= 5m
+SEED     ?= 1
 PKG      ?= ./...
+
+# What hostile does, and how long a write beside it may take in 99 of 100.
+CHANGES   ?= 100000
+MESSAGES  ?= 100000
+DOCUMENTS ?= 10000
+KILLS     ?= 100
+RUNS      ?= 10000
+P99       ?= 100ms
 
 PAGE     := web/ui/dist/index.html
 SOURCES  := $(shell find web/ui/src web/ui/public web/ui/index.html web/ui/*.json web/ui/*.ts web/ui/*.js lease/testdata -type f 2>/dev/null)
@@ -14,7 +23,7 @@ WASM     := web/ui/wasm/playground.wasm
 KERNEL   := $(shell find lease -name '*.go' -not -name '*_test.go')
 
 .DEFAULT_GOAL := help
-.PHONY: help run build binary test race simulate soak fuzz lint web bench
+.PHONY: help run build binary test race simulate hostile soak fuzz lint web bench
 
 help: ## Show the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -65,6 +74,12 @@ race: ## Run the tests with the race detector, with what is installed and built 
 simulate: ## Run the lease simulation (10,000 seeds of 1,000 steps) and 200 histories of leases over HTTP
 	$(GO) test ./lease -run Simulation -sim.seeds 10000 -timeout 60m
 	$(GO) test ./cmd/cowrite -run LeasesAreLinearizable -linear.seeds 200 -timeout 60m
+
+hostile: ## Attack a server with damaged CHANGES, MESSAGES and DOCUMENTS (SEED=1, P99=100ms), kill KILLS of its workers, and let peers meet over bad lines in RUNS
+	$(GO) test ./cmd/cowrite -run '^TestHostilePeers$$' -count=1 -timeout 120m -v -seed $(SEED) \
+		-hostile.changes $(CHANGES) -hostile.messages $(MESSAGES) -hostile.documents $(DOCUMENTS) -hostile.p99 $(P99) -keep-crashers
+	$(GO) test ./cmd/cowrite -run '^TestKilledWorkers$$' -count=1 -timeout 60m -v -seed $(SEED) -kills $(KILLS)
+	$(GO) test ./crdt -run '^TestPeersConverge$$' -count=1 -timeout 60m -v -rapid.seed $(SEED) -rapid.checks $(RUNS)
 
 soak: sync/e2e/node_modules/.package-lock.json ## Have eight agents write one document for SOAK (5m), over lines that break
 	COWRITE_SOAK=$(SOAK) $(GO) test -run '^TestEightAgents$$' -count=1 -timeout 30m -v ./sync/e2e
