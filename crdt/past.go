@@ -49,7 +49,7 @@ func (s *Sequence) Past(heads []Hash) (*Past, error) {
 	}
 	for _, h := range heads {
 		if n, ok := s.graph.number(h); ok {
-			p.next = max(p.next, s.graph.maxOps[n]+1)
+			p.next = max(p.next, s.graph.maxOp(n)+1)
 		}
 	}
 	p.compare()
@@ -250,6 +250,35 @@ func (p *Past) visible(from, to int, yield func(at, length int)) {
 			from = upto
 		}
 	}
+}
+
+// Difference is a passage that only one of the texts of the past and of the present shows, through one change.
+type Difference struct {
+	Then, Now int // where it stands, or would stand, in either text, in code points
+	Length    int // code points
+	Removed   bool
+	Change    int // that inserted it or, of several the first that is known here, removed it: its number in the graph
+}
+
+// Differences gives what leads from the text of the past to the present one, from its beginning to its end.
+func (p *Past) Differences() []Difference {
+	var out []Difference
+	for i := range p.pieces {
+		c := &p.pieces[i]
+		if c.added {
+			at := c.now
+			first := opRef{c.run.first.counter + c.offset, c.run.first.actor}
+			p.sequence.written(first, c.length, func(length, change int) {
+				out = append(out, Difference{Then: c.then, Now: at, Length: length, Change: change})
+				at += length
+			})
+			continue
+		}
+		by := slices.IndexFunc(c.run.deleters, func(d opRef) bool { return !p.version.has(d) })
+		change, _ := p.sequence.change(c.run.deleters[by])
+		out = append(out, Difference{Then: c.then, Now: c.now, Length: int(c.length), Removed: true, Change: change})
+	}
+	return out
 }
 
 // Written is characters of a text that stand together and were inserted by one change.

@@ -216,16 +216,34 @@ func (l *Library) EditSection(ctx context.Context, k Key, id crdt.DocumentID, si
 			return plan{}, err
 		}
 		switch path := sectionPath(sid, keyBody); {
-		case p.wanted == old:
+		case p.wanted == old && past == nil:
 		case present.scalarBody && heads == nil:
 			p.ops = []engine.Op{engine.PutText{Path: path, Text: p.wanted}}
 		case past != nil:
-			p.ops, p.mapped = splices(path, onto(past, ops)), true
+			p.mapped, p.typed, p.onto, p.since = true, ops, onto(past, ops), d.differences(past)
+			p.ops = splices(path, p.onto)
 		default:
 			p.ops = splices(path, ops)
 		}
 		return p, nil
 	}, opts...)
+}
+
+// editSection is edit of a section, whose content is known then without asking the engine once more.
+func (d *desk) editSection(ctx context.Context, s *step, author Agent, sid SectionID, base []crdt.Hash, ops []engine.Op) (*crdt.Change, error) {
+	doc, err := d.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	change, section, err := doc.EditRead(ctx, base, s.at, ops, sectionPath(sid))
+	if err != nil {
+		return nil, unavailable("edit section", err)
+	}
+	d.stageEdit(s, change, author)
+	if !d.reread && d.content.readSection(string(sid), section) {
+		delete(d.stale, sid)
+	}
+	return change, nil
 }
 
 // checkEdit refuses what no text could make right.
@@ -258,7 +276,7 @@ func (l *Library) checkEdit(e Edit) error {
 // How long and how many edits are remembered for their retries.
 const (
 	EditCallsKept     = 24 * time.Hour
-	EditCallsPerAgent = 10_000 // the oldest are forgotten first
+	EditCallsPerAgent = 10_000 // at least; the oldest are forgotten first
 )
 
 // EditCall is an edit that was made with an Idempotency-Key, as it is remembered for its retries.

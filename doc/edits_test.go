@@ -97,7 +97,7 @@ func TestWhatWasMergedInIsNamed(t *testing.T) {
 		if got.Section.Text != "the slow fox and the sleepy dog\n" || !got.Merged {
 			t.Fatalf("merged to %q", got.Section.Text)
 		}
-		want := &doc.MergedFrom{Agents: []doc.Agent{"alice"}, Ranges: []doc.MergedRange{{At: 21, Length: 6, Deleted: 4}}}
+		want := &doc.MergedFrom{Agents: []doc.Agent{"alice"}, Ranges: []doc.MergedRange{{At: 21, Length: 6, Deleted: 4, Agent: "alice"}}}
 		if !reflect.DeepEqual(got.MergedFrom, want) {
 			t.Errorf("merged from %+v, want %+v", got.MergedFrom, want)
 		}
@@ -123,7 +123,7 @@ func TestWhatWasMergedInIsNamed(t *testing.T) {
 		if err := json.Unmarshal(last.Payload, &p); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Contains(p.Authors, "bob") || p.Authors[0] != "carol" || len(p.Places) != 1 || !strings.Contains(p.Places[0].Text, "quick") || p.Places[0].Their != "slow" {
+		if !slices.Equal(p.Authors, []string{"carol", "bob"}) || len(p.Places) != 1 || !strings.Contains(p.Places[0].Text, "quick") || p.Places[0].Their != "slow" {
 			t.Errorf("the overlap says %s", last.Payload)
 		}
 		if !strings.Contains(got.Section.Text, "slow") || !strings.Contains(got.Section.Text, "red") || !strings.Contains(got.Section.Text, "hen") {

@@ -1,35 +1,10 @@
 package doc
 
 import (
-	"unicode/utf8"
+	"slices"
 
 	"cowrite/crdt"
 )
-
-// MergedFrom is what of others' writing was merged into a section since the base of a write.
-type MergedFrom struct {
-	Agents []Agent       // who wrote in the section since
-	Ranges []MergedRange // where the section now differs from what the writer wrote
-}
-
-// MergedRange is one place where others' writing was merged in: Length code points from At on are theirs, and Deleted
-// ones of the writer's text are gone.
-type MergedRange struct {
-	At      int `json:"at"`
-	Length  int `json:"length"`
-	Deleted int `json:"deleted"`
-}
-
-func (d *desk) mergedFrom(base []crdt.Hash, sid SectionID, author Agent, wanted, result string) *MergedFrom {
-	m := &MergedFrom{Agents: d.authorsSince(base, sid, author)}
-	shift := 0
-	for _, op := range diffText(wanted, result) {
-		r := MergedRange{At: op.At + shift, Length: utf8.RuneCountInString(op.Insert), Deleted: op.Delete}
-		shift += r.Length - r.Deleted
-		m.Ranges = append(m.Ranges, r)
-	}
-	return m
-}
 
 // overlapPayload is the payload of section.overlap: two authors changed the same words at the same time. The
 // merge kept what both wrote, and somebody should look.
@@ -56,14 +31,32 @@ const (
 
 // stageOverlap logs where a write and what others wrote since its base changed the same words. present is the text
 // that the others had made of the base.
-func (d *desk) stageOverlap(s *step, author Agent, sid SectionID, p plan, present string, others []Agent) error {
+func (d *desk) stageOverlap(s *step, author Agent, sid SectionID, p plan, present string, merged *MergedFrom) error {
+	others := merged.Agents
+	if p.mapped {
+		others = overlapping(author, p)
+	}
+	if len(others) == 0 {
+		return nil
+	}
 	places := overlaps(p.old, diffText(p.old, p.wanted), diffText(p.old, present))
-	if len(places) == 0 || len(others) == 0 {
+	if len(places) == 0 {
 		return nil
 	}
 	return d.event(s, SectionOverlap, author, overlapPayload{
 		SectionID: sid, Authors: append([]Agent{author}, others...), Base: crdt.VersionOf(p.base), Version: d.version(), Places: places,
 	})
+}
+
+// overlapping gives the others who removed since the base what the write removes too.
+func overlapping(author Agent, p plan) []Agent {
+	var out []Agent
+	for _, c := range p.since {
+		if c.Removed && c.agent != author && deletedWithin(p.typed, c.Then, c.Then+c.Length) > 0 && !slices.Contains(out, c.agent) {
+			out = append(out, c.agent)
+		}
+	}
+	return out
 }
 
 // overlaps gives the passages of a text that two sorted lists of operations on it both delete or replace.

@@ -33,9 +33,13 @@ type plan struct {
 	what   EventType
 	ops    []engine.Op
 	base   []crdt.Hash // on which the operations are typed; nil: now
-	mapped bool        // they have been led over to the present version
 	old    string      // the section's text there
 	wanted string      // and what it would be had nobody else written
+
+	mapped bool         // the operations have been led over to the present version, and the following is known
+	typed  []TextOp     // as they were typed on the base
+	onto   []TextOp     // and led over
+	since  []difference // what was written since
 }
 
 // WriteSection replaces a section's text as if typed on base: what others wrote since stays. A section that
@@ -226,7 +230,7 @@ func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, 
 		if p.mapped {
 			on = nil
 		}
-		if change, err = d.edit(ctx, s, author, on, p.ops); err != nil {
+		if change, err = d.editSection(ctx, s, author, sid, on, p.ops); err != nil {
 			return err
 		}
 	}
@@ -235,7 +239,7 @@ func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, 
 	}
 	if p.what == SectionEdited && c.sections[sid].Text != p.wanted {
 		w.Merged = true
-		w.MergedFrom = d.mergedFrom(p.base, sid, author, p.wanted, c.sections[sid].Text)
+		w.MergedFrom = d.mergedFrom(author, sid, p, c.sections[sid].Text)
 	}
 	if change == nil {
 		return nil
@@ -247,7 +251,7 @@ func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, 
 		return err
 	}
 	if w.Merged {
-		if err := d.stageOverlap(s, author, sid, p, before, w.MergedFrom.Agents); err != nil {
+		if err := d.stageOverlap(s, author, sid, p, before, w.MergedFrom); err != nil {
 			return err
 		}
 	}

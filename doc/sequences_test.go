@@ -44,6 +44,13 @@ func (d *forkCounted) Edit(ctx context.Context, base []crdt.Hash, at time.Time, 
 	return d.Document.Edit(ctx, base, at, ops)
 }
 
+func (d *forkCounted) EditRead(ctx context.Context, base []crdt.Hash, at time.Time, ops []engine.Op, path crdt.Path) (*crdt.Change, engine.Value, error) {
+	if base != nil {
+		d.counter.forks.Add(1)
+	}
+	return d.Document.EditRead(ctx, base, at, ops, path)
+}
+
 func (d *forkCounted) Read(ctx context.Context, at []crdt.Hash, path crdt.Path) (engine.Value, error) {
 	if at != nil {
 		d.counter.forks.Add(1)

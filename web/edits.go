@@ -105,8 +105,8 @@ func digestOf(asked any) (doc.RequestDigest, error) {
 
 // mergedFrom is what of others' writing is in the answer's text and was not in the base.
 type mergedFrom struct {
-	Agents []doc.Agent       `json:"agents" nullable:"false" doc:"Who wrote in the section since the base."`
-	Ranges []doc.MergedRange `json:"ranges" nullable:"false" doc:"Where the text now differs from what this edit alone had made: length code points from at on are theirs, deleted ones are gone."`
+	Agents []doc.Agent       `json:"agents" nullable:"false" doc:"Whose writing was merged in, without the writer's own."`
+	Ranges []doc.MergedRange `json:"ranges" nullable:"false" doc:"Where the text now differs from what this edit alone had made: length code points from at on came since the base, deleted ones of this edit's are gone, and agent is whose that is. It may be the writer's own of before; where the server cannot tell it is left out."`
 }
 
 func mergedFromOf(m *doc.MergedFrom) *mergedFrom {

@@ -265,6 +265,15 @@ func (d *document) Edit(ctx context.Context, base []crdt.Hash, at time.Time, ops
 	return change, nil
 }
 
+func (d *document) EditRead(ctx context.Context, base []crdt.Hash, at time.Time, ops []Op, path crdt.Path) (*crdt.Change, Value, error) {
+	change, err := d.Edit(ctx, base, at, ops)
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := d.Read(ctx, nil, path)
+	return change, v, err
+}
+
 // commit ends the change and reads it back; nil when there was nothing to commit.
 func commit(doc *automerge.Doc, at time.Time) (*crdt.Change, error) {
 	// The binding writes milliseconds where the format has seconds, as JavaScript writes and reads them.

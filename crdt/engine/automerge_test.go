@@ -151,6 +151,28 @@ func testEngine(t *testing.T, open func(t *testing.T) Engine) {
 		}
 	})
 
+	t.Run("EditRead", func(t *testing.T) {
+		d := load(t, open(t))
+		first, _, err := d.EditRead(t.Context(), nil, noon, []Op{PutMap{crdt.Path{"map"}}, PutText{crdt.Path{"map", "text"}, "abc"}}, crdt.Path{"map"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(t, d, nil, Splice{crdt.Path{"map", "text"}, 3, 0, "d"})
+		old := []crdt.Hash{first.Hash}
+		c, v, err := d.EditRead(t.Context(), old, noon, []Op{Splice{crdt.Path{"map", "text"}, 0, 1, "A"}}, crdt.Path{"map"})
+		if err != nil || c == nil || !slices.Equal(c.Deps, old) || !reflect.DeepEqual(v, map[string]Value{"text": Text("Abcd")}) {
+			t.Errorf("made %+v, which reads %#v, %v", c, v, err)
+		}
+		c, v, err = d.EditRead(t.Context(), nil, noon, nil, crdt.Path{"map", "text"})
+		if err != nil || c != nil || v != Text("Abcd") {
+			t.Errorf("nothing made %+v, which reads %#v, %v", c, v, err)
+		}
+		var e *OpError
+		if c, v, err = d.EditRead(t.Context(), nil, noon, []Op{nil}, crdt.Path{"map"}); !errors.As(err, &e) || c != nil || v != nil {
+			t.Errorf("an impossible edit made %+v, which reads %#v, %v", c, v, err)
+		}
+	})
+
 	t.Run("ImpossibleEdits", func(t *testing.T) {
 		d := load(t, open(t))
 		edit(t, d, nil, PutText{crdt.Path{"text"}, "héy"}, Put{crdt.Path{"string"}, "x"}, PutMap{crdt.Path{"map"}})

@@ -42,6 +42,9 @@ type Document interface {
 	// returned, nil when the operations do nothing. When one of them cannot be done none is: *OpError.
 	Edit(ctx context.Context, base []crdt.Hash, at time.Time, ops []Op) (*crdt.Change, error)
 
+	// EditRead is Edit, and then Read of the present value at path, in one call of a worker. The path is not empty.
+	EditRead(ctx context.Context, base []crdt.Hash, at time.Time, ops []Op, path crdt.Path) (*crdt.Change, Value, error)
+
 	// Read returns the value at path as it was at the version at (nil: the present one). An empty path is the whole
 	// document. A path that leads nowhere, or through something that is no map, reads as nil, and so does what is
 	// nested deeper than 64 levels.

@@ -106,6 +106,12 @@ func (s *server) serve(ctx context.Context, q request) (a reply, err error) {
 		if c != nil {
 			a.Parts = [][]byte{c.Raw}
 		}
+		if err != nil || len(q.Path) == 0 {
+			return a, err
+		}
+		v, err := d.Read(ctx, nil, q.Path)
+		w := toWireValue(v)
+		a.Value = &w
 		return a, err
 	case methodRead:
 		v, err := d.Read(ctx, fromWireHeads(q.Heads), q.Path)

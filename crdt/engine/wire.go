@@ -25,7 +25,7 @@ const (
 	methodHello  method = iota + 1 // the first one: take on the memory limit
 	methodLoad                     // Parts -> Doc is loaded
 	methodApply                    // Doc, Parts (one change each)
-	methodEdit                     // Doc, Heads, At, Ops -> Parts: the change, or none
+	methodEdit                     // Doc, Heads, At, Ops, Path -> Parts: the change, or none; Value, if there is a path
 	methodRead                     // Doc, Heads, Path -> Value
 	methodSave                     // Doc -> Parts: the saved document
 	methodUnpack                   // Parts: a saved document -> Parts: its changes

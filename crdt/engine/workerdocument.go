@@ -211,18 +211,29 @@ func (d *workerDocument) isolate(ctx context.Context, changes []crdt.Change) err
 }
 
 func (d *workerDocument) Edit(ctx context.Context, base []crdt.Hash, at time.Time, ops []Op) (*crdt.Change, error) {
-	a, err := d.call(ctx, request{Method: methodEdit, Heads: toWireHeads(base), At: at.Unix(), Ops: toWireOps(ops)})
-	if err != nil || len(a.Parts) == 0 {
-		return nil, err
-	}
-	changes, _, err := crdt.ParseEntry(a.Parts[0], noLimits)
+	change, _, err := d.EditRead(ctx, base, at, ops, nil)
+	return change, err
+}
+
+func (d *workerDocument) EditRead(ctx context.Context, base []crdt.Hash, at time.Time, ops []Op, path crdt.Path) (change *crdt.Change, v Value, err error) {
+	a, err := d.call(ctx, request{Method: methodEdit, Heads: toWireHeads(base), At: at.Unix(), Ops: toWireOps(ops), Path: path})
 	if err != nil {
-		d.forget()
-		return nil, fmt.Errorf("read change: %w", err)
+		return nil, nil, err
 	}
-	d.journal.add(changes[0].Raw)
-	d.compact(ctx)
-	return &changes[0], nil
+	if len(a.Parts) > 0 {
+		changes, _, err := crdt.ParseEntry(a.Parts[0], noLimits)
+		if err != nil {
+			d.forget()
+			return nil, nil, fmt.Errorf("read change: %w", err)
+		}
+		change = &changes[0]
+		d.journal.add(change.Raw)
+		d.compact(ctx)
+	}
+	if a.Value != nil {
+		v = fromWireValue(*a.Value)
+	}
+	return change, v, nil
 }
 
 func (d *workerDocument) Read(ctx context.Context, at []crdt.Hash, path crdt.Path) (Value, error) {

@@ -120,16 +120,17 @@ type Replacement struct {
 
 // MergedFrom is what of others' writing was merged in since the base of an edit.
 type MergedFrom struct {
-	Agents []lease.Agent `json:"agents"`
+	Agents []lease.Agent `json:"agents"` // whose, without the writer
 	Ranges []MergedRange `json:"ranges"`
 }
 
-// MergedRange is one place where others' writing was merged in: Length code points from At on are theirs, and Deleted
-// ones of the writer's text are gone.
+// MergedRange is one place where writing that the writer did not know was merged in: Length code points from At on came
+// since the base, and Deleted ones of the writer's text are gone.
 type MergedRange struct {
-	At      int `json:"at"`
-	Length  int `json:"length"`
-	Deleted int `json:"deleted"`
+	At      int         `json:"at"`
+	Length  int         `json:"length"`
+	Deleted int         `json:"deleted"`
+	Agent   lease.Agent `json:"agent,omitempty"` // whose it is, be it the writer's own of before; "": the server cannot tell
 }
 
 // Advisory tells the writer of a section what it may not know of the leases there. Nothing is refused because of it.

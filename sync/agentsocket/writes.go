@@ -98,7 +98,7 @@ func (s *socket) ack(h agent.Header, name agent.Document, w doc.Written) *agent.
 		ack.Section.Text = &w.Section.Text
 	}
 	if from := w.MergedFrom; from != nil {
-		ack.MergedFrom = &agent.MergedFrom{Agents: from.Agents, Ranges: make([]agent.MergedRange, len(from.Ranges))}
+		ack.MergedFrom = &agent.MergedFrom{Agents: append([]doc.Agent{}, from.Agents...), Ranges: make([]agent.MergedRange, len(from.Ranges))}
 		for i, r := range from.Ranges {
 			ack.MergedFrom.Ranges[i] = agent.MergedRange(r)
 		}

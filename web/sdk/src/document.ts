@@ -164,9 +164,9 @@ export class Document {
 function inUnits(written: Written): Written {
   const { mergedFrom, text } = written;
   if (!mergedFrom) return written;
-  const ranges = mergedFrom.ranges.map(({ at, length, deleted }) => {
+  const ranges = mergedFrom.ranges.map(({ at, length, ...rest }) => {
     const from = toUnits(text, at);
-    return { at: from, length: toUnits(text, at + length) - from, deleted };
+    return { ...rest, at: from, length: toUnits(text, at + length) - from };
   });
   return { ...written, mergedFrom: { ...mergedFrom, ranges } };
 }

@@ -104,9 +104,13 @@ export interface Written extends Section {
 }
 
 export interface MergedFrom {
+  /** Whose writing was merged in, without the writer's own. */
   agents: string[];
-  /** Length units of the answer's text from at on are others'; deleted code points of the writer's are gone. */
-  ranges: { at: number; length: number; deleted: number }[];
+  /**
+   * Length units of the answer's text from at on came since the base; deleted code points of the writer's are gone. agent is
+   * whose that is: it may be the writer's own of before, and is left out where the server cannot tell.
+   */
+  ranges: { at: number; length: number; deleted: number; agent?: string }[];
 }
 
 export interface Advisory {
