@@ -55,28 +55,32 @@ func (s *Store) LeaseCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey
 	return c, nil
 }
 
+// editCallsPruned is after how many edits of an agent it is looked whether they are too many.
+const editCallsPruned = 64
+
 // addEditCalls remembers edits, in place of what was remembered of the same agents' keys, and forgets those that are
-// too old or too many.
+// too old, and now and then those that are too many.
 func addEditCalls(t tx, calls []doc.EditCall) error {
+	if len(calls) == 0 {
+		return nil
+	}
 	for _, c := range calls {
-		if err := t.exec(`DELETE FROM edit_calls WHERE agent = ? AND key = ?`, c.Agent, c.Key); err != nil {
-			return fmt.Errorf("forget edit: %w", err)
-		}
 		var number int64
-		if err := t.row(`SELECT coalesce(max(number), 0) + 1 FROM edit_calls WHERE agent = ?`, c.Agent).Scan(&number); err != nil {
-			return fmt.Errorf("number edit: %w", err)
-		}
-		err := t.exec(`INSERT INTO edit_calls (agent, number, key, request, section, hash, at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			c.Agent, number, c.Key, c.Request[:], c.Section, c.Hash[:], c.At.UnixMilli())
+		err := t.row(`INSERT OR REPLACE INTO edit_calls (agent, number, key, request, section, hash, at)
+			VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM edit_calls WHERE agent = ?1), ?2, ?3, ?4, ?5, ?6) RETURNING number`,
+			c.Agent, c.Key, c.Request[:], c.Section, c.Hash[:], c.At.UnixMilli()).Scan(&number)
 		if err != nil {
-			return fmt.Errorf("insert edit: %w", err)
+			return fmt.Errorf("remember edit: %w", err)
+		}
+		if number%editCallsPruned != 0 {
+			continue
 		}
 		if err := t.exec(`DELETE FROM edit_calls WHERE agent = ? AND number <= ?`, c.Agent, number-doc.EditCallsPerAgent); err != nil {
 			return fmt.Errorf("forget surplus edits: %w", err)
 		}
-		if err := t.exec(`DELETE FROM edit_calls WHERE at < ?`, c.At.Add(-doc.EditCallsKept).UnixMilli()); err != nil {
-			return fmt.Errorf("forget old edits: %w", err)
-		}
+	}
+	if err := t.exec(`DELETE FROM edit_calls WHERE at < ?`, calls[0].At.Add(-doc.EditCallsKept).UnixMilli()); err != nil {
+		return fmt.Errorf("forget old edits: %w", err)
 	}
 	return nil
 }
