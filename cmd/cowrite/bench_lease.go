@@ -24,6 +24,7 @@ import (
 type benchCommand struct {
 	Lease benchLease `cmd:"" help:"How many lease requests a second this machine serves, beside what it can serve at most."`
 	Sync  benchSync  `cmd:"" help:"What it costs a server to sync documents, and how long changes take."`
+	Agent benchAgent `cmd:"" help:"How many edits a second agents have acknowledged, by socket and by REST, beside the same ones by replicas."`
 	Relay benchRelay `cmd:"" hidden:""`
 }
 
@@ -160,11 +161,16 @@ func (c *benchClient) lease(ctx context.Context, url string) error {
 }
 
 func (c *benchClient) post(ctx context.Context, url string, body any) error {
+	return c.call(ctx, http.MethodPost, url, body, nil)
+}
+
+// call sends JSON and reads the answer into out, unless that is nil.
+func (c *benchClient) call(ctx context.Context, method, url string, body, out any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(data))
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
@@ -176,10 +182,15 @@ func (c *benchClient) post(ctx context.Context, url string, body any) error {
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("answered %s: %s", resp.Status, bytes.TrimSpace(answer))
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode/100 != 2:
+		return fmt.Errorf("answered %s: %s", resp.Status, bytes.TrimSpace(answer))
+	case out == nil:
+		return nil
 	}
-	return err
+	return json.Unmarshal(answer, out)
 }
 
 // figures are what was measured.
@@ -234,24 +245,33 @@ func (b *benchServer) measure(ctx context.Context, c benchLease) (floor, leases 
 
 // run has every client send requests for some time.
 func (b *benchServer) run(ctx context.Context, d time.Duration, do func(*benchClient, context.Context, string) error) (figures, error) {
-	of := make([]figures, len(b.clients))
-	errs := make([]error, len(b.clients))
+	var senders []func() error
+	for _, client := range b.clients {
+		senders = append(senders, func() error { return do(client, ctx, b.url) })
+	}
+	return drive(d, senders)
+}
+
+// drive has every sender send one request after the other for some time.
+func drive(d time.Duration, senders []func() error) (figures, error) {
+	of := make([]figures, len(senders))
+	errs := make([]error, len(senders))
 	began := time.Now()
-	var clients sync.WaitGroup
-	for i, client := range b.clients {
-		clients.Go(func() {
+	var all sync.WaitGroup
+	for i, send := range senders {
+		all.Go(func() {
 			for time.Since(began) < d && errs[i] == nil {
 				sent := time.Now()
-				if errs[i] = do(client, ctx, b.url); errs[i] == nil {
+				if errs[i] = send(); errs[i] == nil {
 					of[i].requests = append(of[i].requests, time.Since(sent))
 				}
 			}
 		})
 	}
-	clients.Wait()
-	all := figures{took: time.Since(began)}
+	all.Wait()
+	sum := figures{took: time.Since(began)}
 	for _, f := range of {
-		all.requests = append(all.requests, f.requests...)
+		sum.requests = append(sum.requests, f.requests...)
 	}
-	return all, cmp.Or(errs...)
+	return sum, cmp.Or(errs...)
 }

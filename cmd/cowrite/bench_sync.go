@@ -79,6 +79,8 @@ func report(w io.Writer, rows []row) error {
 type measured struct {
 	name string
 	syncbench.Target
+	url  string   // http://..., of this server
+	keys []string // of this server
 	stop func()
 }
 
@@ -94,7 +96,7 @@ func (c benchSync) loads() (fanOut, crowd, young, old, viewers syncbench.Load) {
 }
 
 func (c benchSync) compare(ctx context.Context, p *Program) error {
-	own, err := c.startOwn(ctx)
+	own, err := startOwn(ctx, benchKeys)
 	if err != nil {
 		return err
 	}
@@ -188,8 +190,8 @@ func self() string {
 // benchKeys is how many keys share the clients of a comparison.
 const benchKeys = 4
 
-// startOwn starts this server on a temporary folder.
-func (c benchSync) startOwn(ctx context.Context) (*measured, error) {
+// startOwn starts this server on a temporary folder, and makes keys of as many editors.
+func startOwn(ctx context.Context, keys int) (*measured, error) {
 	dir, err := os.MkdirTemp("", "cowrite-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a data folder: %w", err)
@@ -202,15 +204,16 @@ func (c benchSync) startOwn(ctx context.Context) (*measured, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	base := m.Addresses[0]
-	m.Addresses = nil
-	for n := range benchKeys { // a key may have only so many sockets
+	m.Addresses, m.url = nil, strings.Replace(base, "ws", "http", 1)
+	for n := range keys { // a key may have only so many sockets
 		create := exec.CommandContext(ctx, self(), "keys", "create", "--data", dir, "--agent", fmt.Sprint("bench-", n), "--role", "editor")
 		token, err := create.Output()
 		if err != nil {
 			m.stop()
 			return nil, errors.Join(fmt.Errorf("create key: %w", err), os.RemoveAll(dir))
 		}
-		m.Addresses = append(m.Addresses, base+"/api/v1/sync?token="+strings.TrimSpace(string(token)))
+		m.keys = append(m.keys, strings.TrimSpace(string(token)))
+		m.Addresses = append(m.Addresses, base+"/api/v1/sync?token="+m.keys[n])
 	}
 	stop := m.stop
 	m.stop = func() {

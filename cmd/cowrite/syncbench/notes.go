@@ -55,6 +55,12 @@ func (n *notes) count() (edits, deliveries, acks int) {
 	return len(n.sentAt), len(n.arrivals), len(n.acks)
 }
 
+func (n *notes) acknowledgements() []time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.acks)
+}
+
 // quantiles gives the 50th, 95th and 99th percentile of how long changes took to arrive.
 func (n *notes) quantiles() (p50, p95, p99 time.Duration) {
 	n.mu.Lock()

@@ -34,6 +34,8 @@ type client struct {
 
 	socket *websocket.Conn
 	server repo.PeerID
+	acked  chan struct{} // holds one: the last change is acknowledged
+	ended  chan struct{} // closed when nothing is read any more
 
 	mu      sync.Mutex // guards what follows
 	graph   *crdt.Graph
@@ -53,7 +55,7 @@ func connect(ctx context.Context, address string, name repo.PeerID, document rep
 	}
 	socket.SetReadLimit(-1)
 	c := &client{
-		name: name, document: document, relayed: relayed, notes: n, socket: socket,
+		name: name, document: document, relayed: relayed, notes: n, socket: socket, acked: make(chan struct{}, 1), ended: make(chan struct{}),
 		graph: crdt.NewGraph(), session: crdt.NewSession(false), raws: map[crdt.Hash][]byte{}, waiting: map[crdt.Hash]time.Time{},
 	}
 	if writes {
@@ -92,6 +94,7 @@ func (c *client) receive(ctx context.Context) (repo.Frame, error) {
 
 // read takes in what the server sends until ctx ends or the socket does.
 func (c *client) read(ctx context.Context) error {
+	defer close(c.ended)
 	for {
 		frame, err := c.receive(ctx)
 		if err != nil {
@@ -157,6 +160,10 @@ func (c *client) acknowledged(h crdt.Hash, now time.Time) {
 	if sent, ok := c.waiting[h]; ok {
 		c.notes.acknowledged(now.Sub(sent))
 		delete(c.waiting, h)
+		select {
+		case c.acked <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ type Load struct {
 	Documents int           // each with clients of its own
 	Clients   int           // of each document
 	Writers   int           // of them, the first ones
-	Rate      float64       // edits a second of each writer
+	Rate      float64       // edits a second of each writer; 0: each edit waits for the acknowledgement of the one before
 	History   int           // one-character changes that each document has before
 	For       time.Duration // how long the writers write
 }
@@ -37,8 +37,10 @@ type Result struct {
 	Lost                    int // deliveries that should have been and were not, settleTime after the last edit
 	Diverged                int // clients with another text than the first of their document
 	P50, P95, P99           time.Duration
-	CPU                     time.Duration // of the server, while the writers wrote and what they wrote was delivered
-	RSS                     int64         // bytes, at the end
+	Acked                   []time.Duration // how long each acknowledgement took
+	Wrote                   time.Duration   // how long the writers wrote
+	CPU                     time.Duration   // of the server, while the writers wrote and what they wrote was delivered
+	RSS                     int64           // bytes, at the end
 }
 
 // PerDelivery is the server's CPU time for each change delivered to each client.
@@ -65,19 +67,24 @@ func Run(ctx context.Context, t Target, l Load) (Result, error) {
 		}
 	}
 	r.notes.start()
-	before, err := usage(t.PID)
+	before, err := Usage(t.PID)
 	if err != nil {
 		return Result{}, err
 	}
+	began := time.Now()
 	if err := r.writeAll(ctx); err != nil {
 		return Result{}, err
 	}
+	wrote := time.Since(began)
 	edits, deliveries, acks := r.settle(ctx)
-	after, err := usage(t.PID)
+	after, err := Usage(t.PID)
 	if err != nil {
 		return Result{}, err
 	}
-	res := Result{Edits: edits, Deliveries: deliveries, Acks: acks, CPU: after.cpu - before.cpu, RSS: after.rss}
+	res := Result{
+		Edits: edits, Deliveries: deliveries, Acks: acks, Acked: r.notes.acknowledgements(), Wrote: wrote,
+		CPU: after.CPU - before.CPU, RSS: after.RSS,
+	}
 	res.Lost = edits*(l.Clients-1) - deliveries
 	res.P50, res.P95, res.P99 = r.notes.quantiles()
 	if res.Diverged, err = r.diverged(); err != nil {
@@ -228,7 +235,10 @@ func (r *run) until(ctx context.Context, so func() bool) error {
 
 // writeAll has every writer type at its rate. The writers start evenly spread over one pause.
 func (r *run) writeAll(ctx context.Context) error {
-	pause := time.Duration(float64(time.Second) / r.load.Rate)
+	var pause time.Duration // 0: until the acknowledgement
+	if r.load.Rate > 0 {
+		pause = time.Duration(float64(time.Second) / r.load.Rate)
+	}
 	end := time.Now().Add(r.load.For)
 	var writers sync.WaitGroup
 	total := r.load.Documents * r.load.Writers
@@ -256,14 +266,22 @@ func (c *client) typeUntil(ctx context.Context, offset, pause time.Duration, end
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
+	var tick <-chan time.Time
+	next := c.acked
+	if pause > 0 {
+		ticker := time.NewTicker(pause)
+		defer ticker.Stop()
+		tick, next = ticker.C, nil
+	}
 	for time.Now().Before(end) {
 		if err := c.write(ctx, func(d *automerge.Doc) error { return typeAt(d, 0, "y") }); err != nil {
 			return err
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
+		case <-next:
+		case <-c.ended: // nothing is acknowledged any more, and why is known
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}

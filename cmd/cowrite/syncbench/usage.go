@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// used is what a process and its children have used.
-type used struct {
-	cpu time.Duration
-	rss int64 // bytes
+// Used is what a process and its children have used.
+type Used struct {
+	CPU time.Duration
+	RSS int64 // bytes
 }
 
 // clockTick is Linux's USER_HZ: /proc counts CPU time in hundredths of a second everywhere that Go runs.
 const clockTick = time.Second / 100
 
-// usage reads what a process and its living descendants have used, from /proc: see proc(5). A PID of 0 has used
+// Usage reads what a process and its living descendants have used, from /proc: see proc(5). A PID of 0 has used
 // nothing.
-func usage(pid int) (used, error) {
-	var total used
+func Usage(pid int) (Used, error) {
+	var total Used
 	if pid == 0 {
 		return total, nil
 	}
 	children := map[int][]int{}
-	own := map[int]used{}
+	own := map[int]Used{}
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return total, err
@@ -46,14 +46,14 @@ func usage(pid int) (used, error) {
 		number := func(i int) int64 { n, _ := strconv.ParseInt(fields[i-3], 10, 64); return n }
 		parent := int(number(4))
 		children[parent] = append(children[parent], id)
-		own[id] = used{time.Duration(number(14)+number(15)) * clockTick, number(24) * int64(os.Getpagesize())}
+		own[id] = Used{time.Duration(number(14)+number(15)) * clockTick, number(24) * int64(os.Getpagesize())}
 	}
 	if _, ok := own[pid]; !ok {
 		return total, fmt.Errorf("read usage: there is no process %d", pid)
 	}
 	for pids := []int{pid}; len(pids) > 0; pids = pids[1:] {
-		total.cpu += own[pids[0]].cpu
-		total.rss += own[pids[0]].rss
+		total.CPU += own[pids[0]].CPU
+		total.RSS += own[pids[0]].RSS
 		pids = append(pids, children[pids[0]]...)
 	}
 	return total, nil
