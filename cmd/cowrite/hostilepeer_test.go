@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -23,7 +24,6 @@ import (
 type line struct {
 	socket *websocket.Conn
 	peer   repo.PeerID
-	server repo.PeerID
 	frames chan repo.Frame // closed when the connection has ended
 	end    error           // why it did, once frames is closed
 }
@@ -34,54 +34,53 @@ func joinLine(ctx context.Context, p *process, key doc.Secret, peer repo.PeerID)
 		return nil, err
 	}
 	socket.SetReadLimit(-1)
-	w := &line{socket: socket, peer: peer, frames: make(chan repo.Frame, 64)}
-	go w.read(ctx)
-	if err := w.send(ctx, repo.Join{SenderID: peer, Versions: []string{repo.Version}}); err != nil {
-		return nil, errors.Join(err, w.close())
+	l := &line{socket: socket, peer: peer, frames: make(chan repo.Frame, 64)}
+	go l.read(ctx)
+	if err := l.send(ctx, repo.Join{SenderID: peer, Versions: []string{repo.Version}}); err != nil {
+		return nil, errors.Join(err, l.close())
 	}
-	greeting, ok := (<-w.frames).(repo.Peer)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("the answer to join is %#v", greeting), w.close())
+	answer := <-l.frames
+	if _, ok := answer.(repo.Peer); !ok {
+		return nil, errors.Join(fmt.Errorf("the answer to join is %#v", answer), l.close())
 	}
-	w.server = greeting.SenderID
-	return w, nil
+	return l, nil
 }
 
 // read passes frames on until the connection or ctx ends.
-func (w *line) read(ctx context.Context) {
-	defer close(w.frames)
+func (l *line) read(ctx context.Context) {
+	defer close(l.frames)
 	for {
-		_, raw, err := w.socket.Read(ctx)
+		_, raw, err := l.socket.Read(ctx)
 		if err != nil {
-			w.end = err
+			l.end = err
 			return
 		}
 		frame, err := repo.Decode(raw)
 		if err != nil {
-			w.end = err
+			l.end = err
 			return
 		}
 		select {
-		case w.frames <- frame:
+		case l.frames <- frame:
 		case <-ctx.Done():
-			w.end = ctx.Err()
+			l.end = ctx.Err()
 			return
 		}
 	}
 }
 
-func (w *line) send(ctx context.Context, f repo.Frame) error {
+func (l *line) send(ctx context.Context, f repo.Frame) error {
 	raw, err := repo.Encode(f)
 	if err != nil {
 		return err
 	}
-	return w.socket.Write(ctx, websocket.MessageBinary, raw)
+	return l.socket.Write(ctx, websocket.MessageBinary, raw)
 }
 
 // close ends the connection and waits until nothing reads it any more. What still comes is not wanted.
-func (w *line) close() error {
-	err := w.socket.CloseNow()
-	for range w.frames { //nolint:revive // until the reader has ended
+func (l *line) close() error {
+	err := l.socket.CloseNow()
+	for range l.frames {
 	}
 	return err
 }
@@ -155,8 +154,8 @@ func (a *attacker) send(ctx context.Context, v *victim, message []byte) (refused
 		}
 	}
 	a.sent++
-	// What is said behind a message reaches the witness when the message has been dealt with. Neither may be written:
-	// the server may have closed by then, which is read below.
+	// What is said behind a message reaches the witness when the message has been dealt with. Where writing fails, reading
+	// tells why.
 	_ = a.line.send(ctx, repo.Sync{SenderID: a.line.peer, Document: v.document(), Data: message})
 	_ = a.line.send(ctx, repo.Ephemeral{SenderID: a.line.peer, Document: v.document(), Session: "s", Count: a.sent, Data: []byte{1}})
 	var said code.Code
@@ -201,7 +200,7 @@ func closedWith(end error, word code.Code) error {
 		return fmt.Errorf("the connection broke behind the word %q: %w", word, end)
 	case !known || int(closed.Code) != entry.Close || !strings.HasPrefix(closed.Reason, string(word)+": "):
 		return fmt.Errorf("closed with %d %q behind the word %q", closed.Code, closed.Reason, word)
-	case entry.HTTP >= 500:
+	case entry.HTTP >= http.StatusInternalServerError:
 		return fmt.Errorf("closed with %q, which is no refusal", word)
 	}
 	return nil
