@@ -18,7 +18,7 @@ func (g *Graph) names(numbers []uint32) []Hash {
 	}
 	hs := make([]Hash, len(numbers))
 	for i, n := range numbers {
-		hs[i] = g.hashes[n]
+		hs[i] = g.hash(n)
 	}
 	return hs
 }
@@ -45,7 +45,7 @@ func (g *Graph) since(base []Hash) []uint32 {
 			w.young--
 			young = append(young, n)
 		}
-		for _, d := range g.depsOf(n) {
+		for _, d := range g.depsOf(n, &w.scratch) {
 			w.visit(d, old)
 		}
 	}
@@ -79,9 +79,9 @@ func (g *Graph) Maximal(hs []Hash) []Hash {
 		delete(w.old, n)
 		if !old {
 			w.young--
-			top = append(top, g.hashes[n])
+			top = append(top, g.hash(n))
 		}
-		for _, d := range g.depsOf(n) {
+		for _, d := range g.depsOf(n, &w.scratch) {
 			if d >= numbers[0] {
 				w.visit(d, true)
 			}
@@ -96,6 +96,8 @@ type walk struct {
 	queue numberHeap
 	old   map[uint32]bool // of those in the queue: known to be an ancestor of the base
 	young int             // how many of those in the queue are not
+
+	scratch step
 }
 
 func (w *walk) visit(n uint32, old bool) {

@@ -9,23 +9,35 @@ import (
 //
 // Changes are numbered in the order in which they were added, which is one in which each stands behind its
 // dependencies. All that is kept of a change is its hash, its dependencies' numbers and its place in its
-// author's sequence and the number of its last operation: about 60 bytes.
+// author's sequence and the number of its last operation: about 60 bytes for a young one, 37 for one that was packed.
 type Graph struct {
+	old   packed
+	young young
+	heads []Hash
+
+	actors  map[ActorID]*numbers
+	encoded map[string][]byte // messages for peers that are where all others are, see Session
+}
+
+// young is the changes behind the packed ones, by their numbers less those.
+type young struct {
 	hashes []Hash
 	deps   []uint32 // of all changes one behind the other
 	ends   []uint32 // where each change's deps end
 	maxOps []uint32 // the greatest number of an operation in each change and all that it builds on
-	slots  []uint32 // open addressing by the first bytes of the hash; number + 1, 0 is free
-	heads  []Hash
-	actors map[ActorID][]uint32 // numbers by seq, from 1
-
-	encoded map[string][]byte // messages for peers that are where all others are, see Session
+	slots  []uint32 // open addressing by the first bytes of the hash; place in hashes + 1, 0 is free
 }
+
+func newYoung() young { return young{slots: make([]uint32, 8)} }
+
+// The young are packed when there are so many, and so large a part of all: that makes a constant for each change.
+const (
+	packFrom = 4096
+	packPart = 4
+)
 
 // NewGraph is the graph of the empty document.
-func NewGraph() *Graph {
-	return &Graph{slots: make([]uint32, 8), actors: make(map[ActorID][]uint32)}
-}
+func NewGraph() *Graph { return &Graph{young: newYoung(), actors: make(map[ActorID]*numbers)} }
 
 // Add puts in changes whose dependencies are all there or stand earlier in the slice, as Sort gives them.
 // Others, and those that are known, are left out.
@@ -40,13 +52,8 @@ func (g *Graph) Add(changes ...Change) {
 		if !ok {
 			continue
 		}
-		n := uint32(len(g.hashes))
-		g.deps = append(g.deps, deps...)
-		g.hashes = append(g.hashes, c.Hash)
-		g.ends = append(g.ends, uint32(len(g.deps)))
-		g.maxOps = append(g.maxOps, maxOp)
-		g.actors[c.Actor] = append(g.actors[c.Actor], n)
-		g.enter(n)
+		g.own(c.Actor).add(uint32(g.Len()))
+		g.young.add(c.Hash, deps, maxOp)
 		for _, d := range c.Deps {
 			if at, ok := slices.BinarySearchFunc(g.heads, d, CompareHashes); ok {
 				g.heads = slices.Delete(g.heads, at, at+1)
@@ -54,7 +61,43 @@ func (g *Graph) Add(changes ...Change) {
 		}
 		at, _ := slices.BinarySearchFunc(g.heads, c.Hash, CompareHashes)
 		g.heads = slices.Insert(g.heads, at, c.Hash)
+		if n := len(g.young.hashes); n >= packFrom && n >= g.old.len()/packPart {
+			g.pack()
+		}
 	}
+}
+
+// own gives an author's changes, to be added to.
+func (g *Graph) own(actor ActorID) *numbers {
+	own := g.actors[actor]
+	if own == nil {
+		own = new(numbers)
+		g.actors[actor] = own
+	}
+	return own
+}
+
+// pack makes all changes old.
+func (g *Graph) pack() {
+	if len(g.young.hashes) == 0 {
+		return
+	}
+	first, total := uint32(g.old.len()), g.Len()
+	all := packed{
+		hashes: append(make([]byte, 0, total*hashLength), g.old.hashes...),
+		steps:  append(make([]byte, 0, len(g.old.steps)+2*len(g.young.hashes)), g.old.steps...),
+		marks:  append(make([]mark, 0, total/markEvery+1), g.old.marks...),
+	}
+	var before uint32
+	if first > 0 {
+		before = g.maxOp(first - 1)
+	}
+	for i, h := range g.young.hashes {
+		all.add(h, step{g.young.depsOf(i), g.young.maxOps[i]}, before)
+		before = g.young.maxOps[i]
+	}
+	all.index()
+	g.old, g.young = all, newYoung()
 }
 
 // Heads are the changes that no other depends on, sorted.
@@ -67,7 +110,7 @@ func (g *Graph) Has(h Hash) bool {
 }
 
 // Len is the number of changes.
-func (g *Graph) Len() int { return len(g.hashes) }
+func (g *Graph) Len() int { return g.old.len() + len(g.young.hashes) }
 
 // fit is whether a change can be added.
 type fit int
@@ -82,20 +125,18 @@ const (
 // the same number is by somebody who uses the same actor id, or by an author who lost what was written. And a
 // change's operations are numbered above all that it builds on.
 func (g *Graph) fits(c *Change) (maxOp uint32, deps []uint32, ok bool) {
-	own := g.actors[c.Actor]
-	if c.Seq != uint64(len(own))+1 {
+	last := g.lastOf(c.Actor)
+	if c.Seq != last.seq+1 {
 		return 0, nil, false
 	}
-	if len(own) > 0 {
-		maxOp = g.maxOps[own[len(own)-1]]
-	}
+	maxOp = uint32(last.maxOp)
 	for _, d := range c.Deps {
 		n, known := g.number(d)
 		if !known {
 			return 0, nil, false
 		}
 		deps = append(deps, n)
-		maxOp = max(maxOp, g.maxOps[n])
+		maxOp = max(maxOp, g.maxOp(n))
 	}
 	if c.StartOp <= uint64(maxOp) {
 		return 0, nil, false
@@ -154,16 +195,21 @@ func (s *sorter) lastOf(actor ActorID) authored {
 	if a, ok := s.last[actor]; ok {
 		return a
 	}
-	own := s.graph.actors[actor]
-	if len(own) == 0 {
+	return s.graph.lastOf(actor)
+}
+
+// lastOf is an author's last change in the graph.
+func (g *Graph) lastOf(actor ActorID) authored {
+	own := g.actors[actor]
+	if own == nil {
 		return authored{}
 	}
-	return authored{uint64(len(own)), uint64(s.graph.maxOps[own[len(own)-1]])}
+	return authored{uint64(own.size), uint64(g.maxOp(own.at(own.size - 1)))}
 }
 
 func (s *sorter) maxOp(h Hash) uint64 {
 	if n, ok := s.graph.number(h); ok {
-		return uint64(s.graph.maxOps[n])
+		return uint64(s.graph.maxOp(n))
 	}
 	return s.placed[h]
 }
@@ -211,42 +257,82 @@ func (s *sorter) missing(i int) (Hash, bool) {
 	return Hash{}, false
 }
 
-func (g *Graph) slot(h Hash) int {
-	return int(binary.LittleEndian.Uint64(h[:]) & uint64(len(g.slots)-1))
+func (g *Graph) number(h Hash) (uint32, bool) {
+	if i, ok := g.young.find(h); ok {
+		return uint32(g.old.len()) + i, true
+	}
+	return g.old.number(h)
 }
 
-func (g *Graph) number(h Hash) (uint32, bool) {
-	for i := g.slot(h); g.slots[i] != 0; i = (i + 1) & (len(g.slots) - 1) {
-		if n := g.slots[i] - 1; g.hashes[n] == h {
+func (g *Graph) hash(n uint32) Hash {
+	if first := uint32(g.old.len()); n >= first {
+		return g.young.hashes[n-first]
+	}
+	return g.old.hash(n)
+}
+
+func (g *Graph) maxOp(n uint32) uint32 {
+	if first := uint32(g.old.len()); n >= first {
+		return g.young.maxOps[n-first]
+	}
+	var s step
+	g.old.step(n, &s)
+	return s.maxOp
+}
+
+// depsOf gives the numbers of a change's dependencies. What it gives is good until scratch is used again.
+func (g *Graph) depsOf(n uint32, scratch *step) []uint32 {
+	if first := uint32(g.old.len()); n >= first {
+		return g.young.depsOf(int(n - first))
+	}
+	g.old.step(n, scratch)
+	return scratch.deps
+}
+
+func (y *young) add(h Hash, deps []uint32, maxOp uint32) {
+	y.hashes = append(y.hashes, h)
+	y.deps = append(y.deps, deps...)
+	y.ends = append(y.ends, uint32(len(y.deps)))
+	y.maxOps = append(y.maxOps, maxOp)
+	y.enter(uint32(len(y.hashes)) - 1)
+}
+
+func (y *young) slot(h Hash) int {
+	return int(binary.LittleEndian.Uint64(h[:]) & uint64(len(y.slots)-1))
+}
+
+func (y *young) find(h Hash) (uint32, bool) {
+	for i := y.slot(h); y.slots[i] != 0; i = (i + 1) & (len(y.slots) - 1) {
+		if n := y.slots[i] - 1; y.hashes[n] == h {
 			return n, true
 		}
 	}
 	return 0, false
 }
 
-// enter puts the change's number into the table, which is kept at most three quarters full.
-func (g *Graph) enter(n uint32) {
-	if 4*len(g.hashes) > 3*len(g.slots) {
-		g.slots = make([]uint32, 2*len(g.slots))
-		for m := range n {
-			g.fill(m)
+// enter puts a change into the table, which is kept at most three quarters full.
+func (y *young) enter(i uint32) {
+	if 4*len(y.hashes) > 3*len(y.slots) {
+		y.slots = make([]uint32, 2*len(y.slots))
+		for j := range i {
+			y.fill(j)
 		}
 	}
-	g.fill(n)
+	y.fill(i)
 }
 
-func (g *Graph) fill(n uint32) {
-	i := g.slot(g.hashes[n])
-	for g.slots[i] != 0 {
-		i = (i + 1) & (len(g.slots) - 1)
+func (y *young) fill(i uint32) {
+	at := y.slot(y.hashes[i])
+	for y.slots[at] != 0 {
+		at = (at + 1) & (len(y.slots) - 1)
 	}
-	g.slots[i] = n + 1
+	y.slots[at] = i + 1
 }
 
-func (g *Graph) depsOf(n uint32) []uint32 {
+func (y *young) depsOf(i int) []uint32 {
 	var start uint32
-	if n > 0 {
-		start = g.ends[n-1]
+	if i > 0 {
+		start = y.ends[i-1]
 	}
-	return g.deps[start:g.ends[n]]
+	return y.deps[start:y.ends[i]]
 }

@@ -41,6 +41,9 @@ func TestGraphAgainstTwin(t *testing.T) {
 		if g.Len() != len(ready) {
 			t.Fatalf("%d of %d in the graph", g.Len(), len(ready))
 		}
+		if rapid.Bool().Draw(t, "packed") {
+			g.pack()
+		}
 		ready, orphans, _ = g.Sort(append(orphans, shuffled[cut:]...))
 		if len(orphans) > 0 {
 			t.Fatalf("%d orphans in the end", len(orphans))

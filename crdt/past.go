@@ -49,7 +49,7 @@ func (s *Sequence) Past(heads []Hash) (*Past, error) {
 	}
 	for _, h := range heads {
 		if n, ok := s.graph.number(h); ok {
-			p.next = max(p.next, s.graph.maxOps[n]+1)
+			p.next = max(p.next, s.graph.maxOp(n)+1)
 		}
 	}
 	p.compare()

@@ -12,93 +12,138 @@ import (
 )
 
 // The saved forms of Graph and Objects let a document be opened without reading its changes. They are our own, not
-// Automerge's: a format byte, then LEB128 numbers and raw hashes. A saved graph takes about 38 bytes a change.
+// Automerge's: a format byte, then LEB128 numbers and raw hashes. A saved graph takes about 33 bytes a change.
 
-const savedFormat = 1
+const (
+	savedFormat = 1 // of objects
+	savedGraph  = 2
+)
 
 // ErrSaved says that bytes are no saved graph, objects or document.
 var ErrSaved = errors.New("not a saved index")
 
-// AppendBinary writes the graph. Changes stand in the order in which they were added; each names its author by
-// position in a table and its dependencies by how far they lie back.
+// AppendBinary writes the graph as it lies in memory: the hashes by number, the steps, and for each author which numbers
+// are its own.
 func (g *Graph) AppendBinary(b []byte) ([]byte, error) {
+	g.pack()
 	actors := slices.Sorted(maps.Keys(g.actors))
-	authors := make([]uint32, len(g.hashes))
-	for i, actor := range actors {
-		for _, n := range g.actors[actor] {
-			authors[n] = uint32(i)
-		}
-	}
-	b = append(b, savedFormat)
+	b = append(b, savedGraph)
 	b = appendActors(b, actors)
-	b = binary.AppendUvarint(b, uint64(len(g.hashes)))
-	for i, h := range g.hashes {
-		n := uint32(i)
-		b = append(b, h[:]...)
-		b = binary.AppendUvarint(b, uint64(authors[i]))
-		b = binary.AppendUvarint(b, uint64(g.maxOps[i]))
-		deps := g.depsOf(n)
-		b = binary.AppendUvarint(b, uint64(len(deps)))
-		for _, d := range deps {
-			b = binary.AppendUvarint(b, uint64(n-d))
+	for _, actor := range actors {
+		own, next := g.actors[actor], uint32(0)
+		b = binary.AppendUvarint(b, uint64(len(own.runs)))
+		for i := range own.runs {
+			first, length := own.run(i)
+			b = binary.AppendUvarint(b, uint64(first-next))
+			b = binary.AppendUvarint(b, uint64(length))
+			next = first + length
 		}
 	}
-	return b, nil
+	b = binary.AppendUvarint(b, uint64(g.old.len()))
+	b = append(b, g.old.hashes...)
+	b = binary.AppendUvarint(b, uint64(len(g.old.steps)))
+	return append(b, g.old.steps...), nil
 }
 
-// UnmarshalBinary reads what AppendBinary wrote into an empty graph. Errors are ErrSaved, wrapped.
+// UnmarshalBinary reads what AppendBinary wrote into an empty graph, which keeps data. Errors are ErrSaved, wrapped.
 func (g *Graph) UnmarshalBinary(data []byte) error {
 	r := reader{rest: data}
-	if r.byte() != savedFormat {
+	if r.byte() != savedGraph {
 		return fmt.Errorf("%w: unknown format", ErrSaved)
 	}
-	actors := readActors(&r)
-	total := r.count(len(Hash{}) + 3)
 	out := NewGraph()
-	out.hashes = make([]Hash, 0, total)
-	out.deps = make([]uint32, 0, total)
-	out.ends = make([]uint32, 0, total)
-	out.maxOps = make([]uint32, 0, total)
-	childless := make([]bool, total)
-	for n := range uint32(total) {
-		h, author, maxOp := r.hash(), r.uint(), r.uint()
-		for range r.count(1) {
-			back := r.uint()
-			if back == 0 || back > uint64(n) {
-				return fmt.Errorf("%w: a change that depends on none before it", ErrSaved)
-			}
-			dep := n - uint32(back)
-			out.deps = append(out.deps, dep)
-			childless[dep] = false
-		}
-		if r.err != nil || author >= uint64(len(actors)) || maxOp > math.MaxUint32 {
-			return fmt.Errorf("%w: cut short", ErrSaved)
-		}
-		childless[n] = true
-		out.hashes = append(out.hashes, h)
-		out.ends = append(out.ends, uint32(len(out.deps)))
-		out.maxOps = append(out.maxOps, uint32(maxOp))
-		out.actors[actors[author]] = append(out.actors[actors[author]], n)
+	authored := 0
+	for _, actor := range readActors(&r) {
+		authored += out.readOwn(&r, actor)
 	}
-	if r.err != nil || !r.empty() {
+	total := r.count(hashLength)
+	out.old.hashes = r.bytes(uint64(total * hashLength))
+	out.old.steps = r.prefixed()
+	if r.err != nil || !r.empty() || authored != total {
 		return fmt.Errorf("%w: cut short, or more behind it", ErrSaved)
 	}
-	out.index()
-	for n, head := range childless {
-		if head {
-			out.heads = append(out.heads, out.hashes[n])
-		}
+	if err := out.checkOwn(total); err != nil {
+		return err
 	}
-	SortHashes(out.heads)
+	if err := out.readSteps(); err != nil {
+		return err
+	}
+	out.old.index()
 	*g = *out
 	return nil
 }
 
+// readOwn reads which changes are an author's, and returns how many.
+func (g *Graph) readOwn(r *reader, actor ActorID) int {
+	own, next := g.own(actor), uint64(0)
+	for range r.count(2) {
+		first, length := next+r.uint(), r.uint()
+		if first > math.MaxUint32 || length == 0 || length > math.MaxUint32 || first+length > math.MaxUint32 {
+			r.fail("a run of changes that there cannot be")
+			return 0
+		}
+		own.runs = append(own.runs, numberRun{own.size, uint32(first)})
+		own.size += uint32(length)
+		next = first + length
+	}
+	return int(own.size)
+}
+
+// checkOwn checks that each of so many changes is one author's.
+func (g *Graph) checkOwn(total int) error {
+	owned := make([]bool, total)
+	for _, own := range g.actors {
+		for i := range own.runs {
+			first, length := own.run(i)
+			if int(first+length) > total || slices.Contains(owned[first:first+length], true) {
+				return fmt.Errorf("%w: a change of two authors", ErrSaved)
+			}
+			for n := range length {
+				owned[first+n] = true
+			}
+		}
+	}
+	return nil
+}
+
+// readSteps goes over all steps once, for the marks and the heads.
+func (g *Graph) readSteps() error {
+	total := g.old.len()
+	headless := make([]bool, total)
+	g.old.marks = make([]mark, 0, total/markEvery+1)
+	r, s := reader{rest: g.old.steps}, step{}
+	for n := range uint32(total) {
+		if n%markEvery == 0 {
+			g.old.marks = append(g.old.marks, mark{uint32(len(g.old.steps) - len(r.rest)), s.maxOp})
+		}
+		readStep(&r, n, &s, s.maxOp)
+		for _, d := range s.deps {
+			headless[d] = true
+		}
+	}
+	if r.err != nil || !r.empty() {
+		return fmt.Errorf("%w: %w", ErrSaved, cmp.Or(r.err, &ParseError{What: "more steps than changes"}))
+	}
+	for n, not := range headless {
+		if !not {
+			g.heads = append(g.heads, g.hash(uint32(n)))
+		}
+	}
+	SortHashes(g.heads)
+	return nil
+}
+
 // From gives the changes from the nth on, counted from 0, in the order in which they were added.
-func (g *Graph) From(n int) []Hash { return slices.Clone(g.hashes[min(n, len(g.hashes)):]) }
+func (g *Graph) From(n int) []Hash {
+	var hs []Hash
+	for n := uint32(min(n, g.Len())); n < uint32(g.Len()); n++ {
+		hs = append(hs, g.hash(n))
+	}
+	return hs
+}
 
 // Hash is the change with the given number, which must be one of the graph's: counted from 0, as Number does.
-func (g *Graph) Hash(n int) Hash { return g.hashes[n] }
+func (g *Graph) Hash(n int) Hash { return g.hash(uint32(n)) }
 
 // Number gives the place of a change in the order in which they were added, counted from 0.
 func (g *Graph) Number(h Hash) (n int, ok bool) {
@@ -124,18 +169,6 @@ func SavedHeads(chunk []byte) ([]Hash, error) {
 		return nil, fmt.Errorf("%w: cut short", ErrSaved)
 	}
 	return SortHashes(heads), nil
-}
-
-// index fills the table of a graph whose hashes are all there.
-func (g *Graph) index() {
-	size := len(g.slots)
-	for 4*len(g.hashes) > 3*size {
-		size *= 2
-	}
-	g.slots = make([]uint32, size)
-	for n := range uint32(len(g.hashes)) {
-		g.fill(n)
-	}
 }
 
 // AppendBinary writes the objects: the tree of places, depth first, then who made what there.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sort"
 	"unicode/utf8"
 )
 
@@ -364,8 +365,7 @@ func (s *Sequence) Size() int {
 // change gives the number of the change that an operation is of, and the operation's counter up to which it goes.
 func (s *Sequence) change(id opRef) (number int, last uint32) {
 	own := s.graph.actors[s.actors[id.actor]]
-	i, _ := slices.BinarySearchFunc(own, id.counter, func(n, counter uint32) int {
-		return int(s.graph.maxOps[n]) - int(counter)
-	})
-	return int(own[i]), s.graph.maxOps[own[i]]
+	i := sort.Search(int(own.size), func(i int) bool { return s.graph.maxOp(own.at(uint32(i))) >= id.counter })
+	n := own.at(uint32(i))
+	return int(n), s.graph.maxOp(n)
 }

@@ -259,18 +259,19 @@ func (s *Session) unsent(g *Graph, numbers []uint32) []uint32 {
 	if len(s.sent) == 0 {
 		return numbers
 	}
-	return slices.DeleteFunc(numbers, func(n uint32) bool { return s.sent[g.hashes[n]] })
+	return slices.DeleteFunc(numbers, func(n uint32) bool { return s.sent[g.hash(n)] })
 }
 
 // filter keeps the changes that are not in all of their filters, and those that depend on such a one.
 func (s *Session) filter(g *Graph, numbers []uint32) []uint32 {
 	chosen := make(map[uint32]bool)
+	var scratch step
 	for _, n := range numbers {
 		absent := true
 		for _, h := range s.their.have {
-			absent = absent && !h.filter.has(g.hashes[n])
+			absent = absent && !h.filter.has(g.hash(n))
 		}
-		for _, d := range g.depsOf(n) {
+		for _, d := range g.depsOf(n, &scratch) {
 			absent = absent || chosen[d]
 		}
 		if absent {
@@ -367,7 +368,7 @@ func (s *Session) note(g *Graph, numbers []uint32, need []Hash) {
 		s.guessed = s.lastHeads
 		for _, n := range numbers {
 			if !s.readOnly && len(s.sent) < maxTracked {
-				s.sent[g.hashes[n]] = true
+				s.sent[g.hash(n)] = true
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func (d *desk) blamed(written []crdt.Written) []BlameRange {
 	var out []BlameRange
 	latest := 0
 	for _, w := range written {
-		agent := d.origins.agents.values[d.origins.by[w.Change]]
+		agent, _ := d.origins.of(w.Change)
 		if n := len(out); n > 0 && out[n-1].Agent == agent {
 			out[n-1].Length += w.Length
 			latest = max(latest, w.Change)

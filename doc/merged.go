@@ -32,7 +32,8 @@ type difference struct {
 func (d *desk) differences(p *crdt.Past) []difference {
 	var out []difference
 	for _, c := range p.Differences() {
-		out = append(out, difference{c, d.origins.agents.values[d.origins.by[c.Change]]})
+		agent, _ := d.origins.of(c.Change)
+		out = append(out, difference{c, agent})
 	}
 	return out
 }

@@ -1,6 +1,9 @@
 package doc
 
 import (
+	"cmp"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,7 +16,14 @@ import (
 type origins struct {
 	agents   table[Agent]
 	sections table[SectionID]
-	by, in   []uint16
+	runs     []originRun
+	size     uint32
+}
+
+// originRun is changes in a row that one author made in one section, up to the next run.
+type originRun struct {
+	first  uint32 // number of a change
+	by, in uint16
 }
 
 // anywhere stands for the section of a change that touches none, or several.
@@ -24,8 +34,24 @@ func (o *origins) add(author Agent, sections []SectionID) {
 	if len(sections) == 1 {
 		sid = sections[0]
 	}
-	o.by = append(o.by, o.agents.number(author))
-	o.in = append(o.in, o.sections.number(sid))
+	o.extend(originRun{o.size, o.agents.number(author), o.sections.number(sid)}, 1)
+}
+
+// extend adds so many changes of one author in one section.
+func (o *origins) extend(r originRun, changes uint32) {
+	if l := len(o.runs); l == 0 || o.runs[l-1].by != r.by || o.runs[l-1].in != r.in {
+		o.runs = append(o.runs, r)
+	}
+	o.size += changes
+}
+
+// of gives who made a change, and in which section.
+func (o *origins) of(n int) (Agent, SectionID) {
+	i, found := slices.BinarySearchFunc(o.runs, uint32(n), func(r originRun, n uint32) int { return cmp.Compare(r.first, n) })
+	if !found {
+		i--
+	}
+	return o.agents.values[o.runs[i].by], o.sections.values[o.runs[i].in]
 }
 
 // table numbers values in the order in which they come. There are 65,536 numbers; values beyond share the one
@@ -57,7 +83,7 @@ func (d *desk) authorsSince(base []crdt.Hash, sid SectionID, without Agent) []Ag
 	var out []Agent
 	for _, h := range d.graph.Since(base) {
 		n, _ := d.graph.Number(h)
-		author, in := d.origins.agents.values[d.origins.by[n]], d.origins.sections.values[d.origins.in[n]]
+		author, in := d.origins.of(n)
 		if (in == sid || in == anywhere) && author != without && !slices.Contains(out, author) {
 			out = append(out, author)
 		}
@@ -71,8 +97,7 @@ type index struct {
 	Objects  []byte      `cbor:"2,keyasint"`
 	Agents   []Agent     `cbor:"3,keyasint"`
 	Sections []SectionID `cbor:"4,keyasint"`
-	By       []byte      `cbor:"5,keyasint"` // for each change, the number of its author: 2 bytes, big endian
-	In       []byte      `cbor:"6,keyasint"` // and of its section
+	Origins  []byte      `cbor:"7,keyasint"` // of changes in a row: their count, and the numbers of their author and section, as uvarints
 }
 
 func (d *desk) makeIndex() ([]byte, error) {
@@ -84,10 +109,14 @@ func (d *desk) makeIndex() ([]byte, error) {
 	if x.Objects, err = d.objects.AppendBinary(nil); err != nil {
 		return nil, err
 	}
-	for n := range d.origins.by {
-		by, in := d.origins.by[n], d.origins.in[n]
-		x.By = append(x.By, byte(by>>8), byte(by))
-		x.In = append(x.In, byte(in>>8), byte(in))
+	for i, r := range d.origins.runs {
+		end := d.origins.size
+		if i+1 < len(d.origins.runs) {
+			end = d.origins.runs[i+1].first
+		}
+		for _, v := range []uint32{end - r.first, uint32(r.by), uint32(r.in)} {
+			x.Origins = binary.AppendUvarint(x.Origins, uint64(v))
+		}
 	}
 	return cbor.Marshal(x)
 }
@@ -113,25 +142,27 @@ func (d *desk) readIndex(data []byte) error {
 	for _, s := range x.Sections {
 		d.origins.sections.number(s)
 	}
-	if d.origins.by, err = numbers(x.By, d.graph.Len(), len(x.Agents)); err != nil {
-		return fmt.Errorf("authors: %w", err)
-	}
-	if d.origins.in, err = numbers(x.In, d.graph.Len(), len(x.Sections)); err != nil {
-		return fmt.Errorf("sections: %w", err)
-	}
-	return nil
+	return d.origins.read(x.Origins, d.graph.Len())
 }
 
-// numbers reads so many numbers, each below a limit.
-func numbers(data []byte, count, limit int) ([]uint16, error) {
-	if len(data) != 2*count {
-		return nil, fmt.Errorf("%d bytes for %d changes", len(data), count)
-	}
-	out := make([]uint16, count)
-	for i := range out {
-		if out[i] = uint16(data[2*i])<<8 | uint16(data[2*i+1]); int(out[i]) >= limit {
-			return nil, fmt.Errorf("number %d of %d", out[i], limit)
+// read takes in what makeIndex wrote of so many changes.
+func (o *origins) read(data []byte, changes int) error {
+	for len(data) > 0 {
+		var v [3]uint64
+		for i := range v {
+			n := 0
+			if v[i], n = binary.Uvarint(data); n <= 0 {
+				return errors.New("origins are cut short")
+			}
+			data = data[n:]
 		}
+		if v[0] == 0 || v[0] > uint64(changes)-uint64(o.size) || v[1] >= uint64(len(o.agents.values)) || v[2] >= uint64(len(o.sections.values)) {
+			return fmt.Errorf("origins of %d changes by author %d in section %d", v[0], v[1], v[2])
+		}
+		o.extend(originRun{o.size, uint16(v[1]), uint16(v[2])}, uint32(v[0]))
 	}
-	return out, nil
+	if int(o.size) != changes {
+		return fmt.Errorf("origins of %d changes, want %d", o.size, changes)
+	}
+	return nil
 }
