@@ -71,13 +71,14 @@ test: ## Install what the tests need and run every test, with the race detector
 race: ## Run the tests with the race detector, with what is installed and built (PKG=./...)
 	$(GO) test -race $(PKG)
 
-simulate: ## Run the lease simulation (10,000 seeds of 1,000 steps) and 200 histories of leases over HTTP
+simulate: ## Run the lease simulation (10,000 seeds of 1,000 steps), 200 histories of leases over HTTP and 10,000 sequences of edits
 	$(GO) test ./lease -run Simulation -sim.seeds 10000 -timeout 60m
+	$(GO) test ./doc -run EditsAreForkAndMerge -forms.sequences 10000 -timeout 60m
 	$(GO) test ./cmd/cowrite -run LeasesAreLinearizable -linear.seeds 200 -timeout 60m
 
 hostile: ## Attack a server with damaged CHANGES, MESSAGES and DOCUMENTS (SEED=1, P99=100ms), kill KILLS of its workers, and let peers meet over bad lines in RUNS
 	$(GO) test ./cmd/cowrite -run '^TestHostilePeers$$' -count=1 -timeout 120m -v -seed $(SEED) \
-		-hostile.changes $(CHANGES) -hostile.messages $(MESSAGES) -hostile.documents $(DOCUMENTS) -hostile.p99 $(P99) -keep-crashers
+		-hostile.changes $(CHANGES) -hostile.messages $(MESSAGES) -hostile.documents $(DOCUMENTS) -hostile.calm 300 -hostile.p99 $(P99) -keep-crashers
 	$(GO) test ./cmd/cowrite -run '^TestKilledWorkers$$' -count=1 -timeout 60m -v -seed $(SEED) -kills $(KILLS)
 	$(GO) test ./crdt -run '^TestPeersConverge$$' -count=1 -timeout 60m -v -rapid.seed $(SEED) -rapid.checks $(RUNS)
 
@@ -90,7 +91,8 @@ fuzz: ## Run each fuzz target for FUZZTIME (1m)
 lint: ## Check format, vet, static analysis, types, the WebAssembly build and go.mod
 	.ci/lint
 
-bench: build sync/e2e/node_modules/.package-lock.json ## Measure leases and sync, beside a floor and the reference server; then the benchmarks (PKG=./...)
+bench: build sync/e2e/node_modules/.package-lock.json ## Measure leases, agents and sync, beside a floor and the reference server; then the benchmarks (PKG=./...)
 	bin/cowrite bench lease
+	bin/cowrite bench agent
 	bin/cowrite bench sync --compare --reference sync/e2e/reference-server.mjs
 	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
