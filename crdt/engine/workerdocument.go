@@ -34,7 +34,7 @@ type journal struct {
 }
 
 func (j *journal) add(part []byte) {
-	j.parts = append(j.parts[:len(j.parts):len(j.parts)], part)
+	j.parts = append(j.parts, part)
 	j.bytes += len(part)
 }
 

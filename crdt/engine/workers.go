@@ -203,7 +203,7 @@ func Seat(id crdt.DocumentID, workers int) int {
 }
 
 func (w *workers) Load(ctx context.Context, id crdt.DocumentID, parts [][]byte) (Document, error) {
-	d := &workerDocument{workers: w, foreign: len(parts) > 1, seat: w.seats[Seat(id, len(w.seats))], journal: journal{parts: parts}}
+	d := &workerDocument{workers: w, foreign: len(parts) > 1, seat: w.seats[Seat(id, len(w.seats))], journal: journal{parts: slices.Clip(parts)}}
 	for _, p := range parts {
 		d.journal.bytes += len(p)
 	}

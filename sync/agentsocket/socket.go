@@ -287,6 +287,23 @@ func (s *socket) answer(r agent.Request) (agent.Frame, error) {
 	return nil, code.New(code.BadRequest, "this frame is not for a server")
 }
 
+// locate is find for what asks the library anyway whether the document is there and open to the key. A name leads to the
+// same document for ever, so that one which is open here is not looked up again.
+func (s *socket) locate(d agent.Document, name agent.SectionID) (crdt.DocumentID, doc.SectionID, error) {
+	s.mu.Lock()
+	f := s.open[d]
+	s.mu.Unlock()
+	if f == nil {
+		meta, sid, err := s.find(d, name)
+		return meta.ID, sid, err
+	}
+	if name == "" {
+		return f.id, "", nil
+	}
+	sid, err := doc.ParseSectionID(string(name))
+	return f.id, sid, err
+}
+
 // find resolves a document, and a section's name where there is one.
 func (s *socket) find(d agent.Document, name agent.SectionID) (doc.Meta, doc.SectionID, error) {
 	meta, err := s.Library.Find(s.work, s.key, string(d))

@@ -18,15 +18,15 @@ const door = "agent"
 
 // edit changes a section's text.
 func (s *socket) edit(r *agent.Edit) (agent.Frame, error) {
-	meta, sid, err := s.find(r.Document, r.Section)
+	id, sid, err := s.locate(r.Document, r.Section)
 	if err != nil {
 		return nil, err
 	}
-	opts, err := s.writeOptions(r.ID, r.Fence, meta, r.Type, []any{r.Text, r.Ops, r.Replace, r.Base, r.Fence})
+	opts, err := s.writeOptions(r.ID, r.Fence, id, r.Type, []any{r.Text, r.Ops, r.Replace, r.Base, r.Fence})
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.Library.EditSection(s.work, s.key, meta.ID, sid, editOf(r), baseOf(r.Base), opts...)
+	w, err := s.Library.EditSection(s.work, s.key, id, sid, editOf(r), baseOf(r.Base), opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func baseOf(v crdt.Version) *doc.Base {
 }
 
 // writeOptions says of a write what it was asked as, so that it counts once under its id.
-func (s *socket) writeOptions(id agent.RequestID, fence lease.Fence, meta doc.Meta, t agent.Type, asked []any) ([]doc.WriteOption, error) {
+func (s *socket) writeOptions(id agent.RequestID, fence lease.Fence, document crdt.DocumentID, t agent.Type, asked []any) ([]doc.WriteOption, error) {
 	opts := []doc.WriteOption{doc.Via(door), doc.Fenced(fence)}
 	if id == "" {
 		return opts, nil
@@ -71,7 +71,7 @@ func (s *socket) writeOptions(id agent.RequestID, fence lease.Fence, meta doc.Me
 	if err != nil {
 		return nil, err
 	}
-	digest, err := digestOf(t, meta.ID.String(), asked)
+	digest, err := digestOf(t, document, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *socket) create(r *agent.Create) (agent.Frame, error) {
 	if r.Document == "" {
 		return s.createDocument(r)
 	}
-	meta, sid, err := s.find(r.Document, r.Section)
+	id, sid, err := s.locate(r.Document, r.Section)
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +124,11 @@ func (s *socket) create(r *agent.Create) (agent.Frame, error) {
 			return nil, err
 		}
 	}
-	opts, err := s.writeOptions(r.ID, r.Fence, meta, r.Type, []any{r.After, r.Text, r.Fence})
+	opts, err := s.writeOptions(r.ID, r.Fence, id, r.Type, []any{r.After, r.Text, r.Fence})
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.Library.AddSection(s.work, s.key, meta.ID, sid, after, *r.Text, opts...)
+	w, err := s.Library.AddSection(s.work, s.key, id, sid, after, *r.Text, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *socket) createDocument(r *agent.Create) (agent.Frame, error) {
 }
 
 func (s *socket) move(r *agent.Move) (agent.Frame, error) {
-	meta, sid, err := s.find(r.Document, r.Section)
+	id, sid, err := s.locate(r.Document, r.Section)
 	if err != nil {
 		return nil, err
 	}
@@ -171,11 +171,11 @@ func (s *socket) move(r *agent.Move) (agent.Frame, error) {
 			return nil, err
 		}
 	}
-	opts, err := s.writeOptions(r.ID, r.Fence, meta, r.Type, []any{r.After, r.Fence})
+	opts, err := s.writeOptions(r.ID, r.Fence, id, r.Type, []any{r.After, r.Fence})
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.Library.MoveSection(s.work, s.key, meta.ID, sid, after, opts...)
+	w, err := s.Library.MoveSection(s.work, s.key, id, sid, after, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -193,11 +193,11 @@ func (s *socket) restore(r *agent.Restore) (agent.Frame, error) {
 // keepOrDrop removes or restores a section; doing so twice comes to the same.
 func (s *socket) keepOrDrop(h agent.Header, d agent.Document, name agent.SectionID,
 	write func(context.Context, doc.Key, crdt.DocumentID, doc.SectionID) (doc.Written, error)) (agent.Frame, error) {
-	meta, sid, err := s.find(d, name)
+	id, sid, err := s.locate(d, name)
 	if err != nil {
 		return nil, err
 	}
-	w, err := write(s.work, s.key, meta.ID, sid)
+	w, err := write(s.work, s.key, id, sid)
 	if err != nil {
 		return nil, err
 	}
@@ -206,11 +206,11 @@ func (s *socket) keepOrDrop(h agent.Header, d agent.Document, name agent.Section
 
 // message posts to the log.
 func (s *socket) message(r *agent.Post) (agent.Frame, error) {
-	meta, _, err := s.find(r.Document, "")
+	id, _, err := s.locate(r.Document, "")
 	if err != nil {
 		return nil, err
 	}
-	posted, err := s.Library.Post(s.work, s.key, meta.ID, r.Payload)
+	posted, err := s.Library.Post(s.work, s.key, id, r.Payload)
 	if err != nil {
 		return nil, err
 	}
