@@ -12,7 +12,6 @@ import type {
   Leases,
   Refusal,
   SectionId,
-  SectionWithVersion,
   Session,
   Share,
   Version,
@@ -55,7 +54,7 @@ async function request(method: string, path: string, accept: string, body?: unkn
   throw new ApiError(response.status, refusalOf(await response.json().catch(() => null), response.status))
 }
 
-async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
   const response = await request(method, path, "application/json", body)
   return (await response.json()) as T
 }
@@ -99,8 +98,6 @@ export const api = {
   deleteDocument: (ref: DocumentRef) => call<unknown>("DELETE", documentPath(ref)),
   share: (ref: DocumentRef, expiresIn: number) => call<Share>("POST", `${documentPath(ref)}/shares`, { expiresIn }),
 
-  section: (ref: DocumentRef, id: SectionId) => call<SectionWithVersion>("GET", sectionPath(ref, id)),
-  writeSection: (ref: DocumentRef, id: SectionId, text: string, base: Version) => call<Written>("PUT", sectionPath(ref, id), { text, base }),
   addSection: (ref: DocumentRef, text: string) => call<Written>("POST", `${documentPath(ref)}/sections`, { text }),
   /** Puts the section behind another one; with "" it becomes the first. */
   moveSection: (ref: DocumentRef, id: SectionId, after: SectionId | "") => call<Written>("POST", `${sectionPath(ref, id)}/move`, { after }),

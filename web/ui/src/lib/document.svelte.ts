@@ -1,13 +1,18 @@
 // One open document: its first text comes over REST, then a replica takes over; the event log and the leases
 // run beside it.
 
+import { tick } from "svelte"
+import { SvelteMap } from "svelte/reactivity"
 import { ApiError, api, messageOf } from "./api"
 import { EventSubscription, type LinkState } from "./events"
 import { LeaseBoard } from "./leases.svelte"
+import { noteUnsaved } from "./local"
 import { EventLog } from "./log.svelte"
 import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
+import { people } from "./people.svelte"
 import { QueuePlaces } from "./places"
-import type { Replica } from "./replica"
+import { PresenceRoom } from "./presence.svelte"
+import type { Replica, ReplicaHandle } from "./replica"
 import { compareSections, titleOf, type DocumentContent, type SectionContent } from "./sections"
 import { session } from "./session.svelte"
 import { refOf, type Agent, type Document, type DocumentRef, type LogEvent, type SectionId, type Version, type Written } from "./wire"
@@ -15,6 +20,8 @@ import { refOf, type Agent, type Document, type DocumentRef, type LogEvent, type
 export interface Edit {
   author: Agent
   at: Date
+  /** The hashes of its changes. */
+  changes: string[]
 }
 
 /** What there is to say at a section about what the reader did there. */
@@ -72,6 +79,19 @@ export class DocumentModel {
   readonly log: EventLog
   readonly leases: LeaseBoard
   readonly places: QueuePlaces
+  presence = $state.raw<PresenceRoom>()
+  /** The replica's document, as soon as it can be written to. */
+  handle = $state.raw<ReplicaHandle>()
+  /** Where each author wrote last. A new object for each edit. */
+  readonly wroteAt = new SvelteMap<Agent, { section: SectionId; at: number }>()
+  /** Whose writing the page scrolls along with. */
+  following = $state<Agent>()
+  /** The section that is open to be written in, and where in its text the writing begins, in UTF-16 units. */
+  editing = $state.raw<{ section: SectionId; at: number }>()
+  /** Where this reader's changes are: undefined while there are none. "saved" is on the server's disk. */
+  saving = $state<"saving" | "saved">()
+  /** The sections with changes that are not on the server's disk yet. */
+  unsaved = $state.raw<SectionId[]>([])
   #overlaps: Overlap[] = $derived.by(() => this.log.events.flatMap((event) => overlapOf(event) ?? []))
   #eventLink = $state<LinkState>("connecting")
   #replicaLink = $state<ReplicaState>("loading")
@@ -127,6 +147,8 @@ export class DocumentModel {
   async connect(): Promise<void> {
     const followed = this.#followLog()
     const leased = this.leases.refresh()
+    people.add(this.me.agent)
+    this.presence = new PresenceRoom(this.document.documentId)
     await Promise.all([followed, leased, this.#openReplica()])
   }
 
@@ -134,13 +156,23 @@ export class DocumentModel {
     this.#closed = true
     this.#subscription?.close()
     this.#replica?.close()
+    this.presence?.close()
     this.leases.close()
     this.places.close()
   }
 
-  /** Saves a section's text as typed on the version that the editor began with. */
-  write(id: SectionId, text: string, base: Version): Promise<Written> {
-    return this.#changed(api.writeSection(this.ref, id, text, base))
+  /** Opens a section to be written in; the one that was open is left. */
+  writeIn(id: SectionId, at = 0): void {
+    const section = this.#byId.get(id)
+    if (section) section.notice = undefined
+    this.editing = { section: id, at }
+  }
+
+  /** Ends the writing in a section, if it is the one that is open. */
+  leaveSection(id: SectionId): void {
+    if (this.editing?.section !== id) return
+    this.editing = undefined
+    void tick().then(() => document.getElementById(`s-${id}`)?.focus({ preventScroll: true }))
   }
 
   add(text: string): Promise<Written> {
@@ -181,7 +213,7 @@ export class DocumentModel {
   }
 
   get #replicaRules(): boolean {
-    return this.#replicaLink === "open"
+    return this.handle !== undefined
   }
 
   async #followLog(): Promise<void> {
@@ -201,23 +233,42 @@ export class DocumentModel {
   async #openReplica(): Promise<void> {
     try {
       const { Replica } = await import("./replica")
-      const replica = await Replica.open(this.document.url, {
-        content: (content) => {
-          this.#replicaLink = "open"
+      const replica = await Replica.open(this.document.url, this.me.canWrite ? this.me.agent : undefined, {
+        content: (content, handle) => {
+          if (this.#replicaLink === "loading") this.#replicaLink = "open"
+          this.handle = handle
           this.#show(content, true)
         },
+        unsaved: (sections) => this.#unsavedAre(sections),
         link: (state) => this.#replicaIs(state),
         refused: (closeCode) => {
           if ([4401, 4403, 4410].includes(closeCode)) this.#refused(closeCode - 4000)
-          else this.#replicaLink = "failed"
+          else this.#replicaFailed()
         },
       })
       if (this.#closed) return replica.close()
       this.#replica = replica
     } catch (error) {
       console.warn("The replica cannot be had; the text is read over REST:", messageOf(error))
-      this.#replicaLink = "failed"
+      this.#replicaFailed()
     }
+  }
+
+  #replicaFailed(): void {
+    this.#replicaLink = "failed"
+    this.handle = undefined
+  }
+
+  /** The text can be read, but not written in. */
+  get readOnly(): boolean {
+    return this.#replicaLink === "failed"
+  }
+
+  #unsavedAre(sections: SectionId[] | undefined): void {
+    if (sections) this.saving = "saving"
+    else if (this.saving) this.saving = "saved"
+    this.unsaved = sections ?? []
+    if (this.me.canWrite) noteUnsaved(this.me.agent, this.document.documentId, sections && (this.title || this.ref))
   }
 
   #replicaIs(state: LinkState): void {
@@ -250,10 +301,12 @@ export class DocumentModel {
   }
 
   #noteEdit(event: LogEvent): void {
-    const id = event.payload["sectionId"]
+    const { sectionId: id, hashes } = event.payload as { sectionId?: unknown; hashes?: unknown }
     if (!writes.has(event.event_type) || typeof id !== "string") return
+    const at = new Date(event.created_at)
+    this.wroteAt.set(event.actor_id, { section: id as SectionId, at: at.getTime() })
     const section = this.#byId.get(id as SectionId)
-    if (section) section.lastEdit = { author: event.actor_id, at: new Date(event.created_at) }
+    if (section) section.lastEdit = { author: event.actor_id, at, changes: Array.isArray(hashes) ? (hashes as string[]) : (section.lastEdit?.changes ?? []) }
   }
 
   #noteLease({ event_type: type, payload, actor_id: actor }: LogEvent): void {

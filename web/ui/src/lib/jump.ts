@@ -5,17 +5,27 @@
 import { inTurn } from "./turns"
 
 const stillFrames = 5
-const readerActs = ["wheel", "touchmove", "keydown", "pointerdown"] as const
+/** What a reader does to go elsewhere. */
+export const readerActs = ["wheel", "touchmove", "keydown", "pointerdown"] as const
 
 let holding = new AbortController()
 
 export function jumpToHash(): void {
+  const target = document.getElementById(decodeURIComponent(window.location.hash.slice(1)))
+  jump(() => target, "start")
+}
+
+/** Brings what just changed in a section to the middle of the screen, or else the section. */
+export function jumpToWriting(section: Element): void {
+  jump(() => section.querySelector(".fresh") ?? section, "center")
+}
+
+function jump(find: () => Element | null, block: ScrollLogicalPosition): void {
   holding.abort()
   holding = new AbortController()
   const mine = holding
   const { signal } = mine
-  const target = document.getElementById(decodeURIComponent(window.location.hash.slice(1)))
-  if (!target) return
+  if (!find()) return
   for (const act of readerActs) window.addEventListener(act, () => mine.abort(), { signal, passive: true })
 
   let drawn = false
@@ -23,8 +33,9 @@ export function jumpToHash(): void {
   let before: number | undefined
   let still = 0
   const hold = () => {
-    if (signal.aborted) return
-    target.scrollIntoView()
+    const target = find()
+    if (signal.aborted || !target) return
+    target.scrollIntoView({ block })
     const { top } = target.getBoundingClientRect()
     still = drawn && top === before ? still + 1 : 0
     before = top

@@ -1,6 +1,8 @@
 // Who is signed in. The key itself lives in a cookie that no script can read.
 
+import { tick } from "svelte"
 import { ApiError, api, messageOf } from "./api"
+import { forget, unsavedTitles } from "./local"
 import type { Session } from "./wire"
 
 type State = { phase: "asking" } | { phase: "out"; why: string } | { phase: "in"; session: Session }
@@ -24,9 +26,17 @@ class SessionStore {
     this.state = { phase: "in", session: await api.signIn(key) }
   }
 
+  /** Takes along what this browser keeps for who is signed in; asks first if the server does not have all of it. */
   async signOut(): Promise<void> {
+    if (this.state.phase !== "in") return
+    const { agent } = this.state.session
+    const unsaved = unsavedTitles(agent)
+    const titles = new Intl.ListFormat(undefined, { type: "conjunction" }).format(unsaved)
+    if (unsaved.length && !confirm(`What you wrote in ${titles} is not on the server yet, and is lost if you sign out now. Sign out all the same?`)) return
     await api.signOut()
     this.state = { phase: "out", why: "You are signed out." }
+    await tick() // closes what was open
+    await forget(agent)
   }
 
   /** The server no longer knows the session. */

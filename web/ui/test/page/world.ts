@@ -2,7 +2,7 @@
 
 import { Repo, type AutomergeUrl, type DocHandle, type PeerId } from "@automerge/automerge-repo"
 import { WebSocketClientAdapter } from "@automerge/automerge-repo-network-websocket"
-import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core"
+import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from "playwright-core"
 import { expect } from "vitest"
 import type { Document, DocumentRef, Lease, SectionId, SectionWithVersion, Written } from "../../src/lib/wire"
 
@@ -19,7 +19,10 @@ export const shotsDir = required("COWRITE_SHOTS")
 
 /** Somebody who calls the server over REST. */
 export class Caller {
-  constructor(readonly key: string) {}
+  constructor(
+    readonly key: string,
+    readonly agent = "",
+  ) {}
 
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     const response = await fetch(`${serverUrl}/api/v1${path}`, {
@@ -46,6 +49,15 @@ export class Caller {
     return this.call("PUT", `/documents/${ref}/sections/${id}`, { text: change(text), base: version })
   }
 
+  /** Leases, renews or releases any resource. Who is refused has a place in its queue, but for a circle of waiting. */
+  async coordinate(what: "lease" | "renew" | "release", resource: string, more: object = {}): Promise<void> {
+    try {
+      await this.call("POST", `/acp/coordination/${what}`, { resource, actorDid: this.agent, ...more })
+    } catch (error) {
+      if (!String(error).includes('"lease_held"')) throw error
+    }
+  }
+
   lease(ref: DocumentRef, id: SectionId, leaseDurationSeconds: number, reason?: string): Promise<Lease> {
     return this.call("POST", `/documents/${ref}/sections/${id}/lease`, { leaseDurationSeconds, reason })
   }
@@ -55,7 +67,7 @@ export const admin = new Caller(adminKey)
 
 export async function caller(agent: string, role: "viewer" | "editor"): Promise<Caller> {
   const { key } = await admin.call<{ key: string }>("POST", "/keys", { agent, role })
-  return new Caller(key)
+  return new Caller(key, agent)
 }
 
 /** The id of the section with this heading. */
@@ -107,7 +119,7 @@ export class Reader {
     await this.page.goto(serverUrl + path)
     await this.page.getByLabel("Your key").fill(who.key)
     await this.page.getByRole("button", { name: "Sign in" }).click()
-    await this.page.getByRole("button", { name: "Sign out" }).waitFor()
+    await this.page.getByRole("link", { name: "Cowrite: all documents" }).waitFor()
   }
 
   /** Waits until the document is followed live. */
@@ -117,6 +129,14 @@ export class Reader {
 
   section(id: SectionId) {
     return this.page.locator(`#s-${id}`)
+  }
+
+  /** Opens a section to be written in, as the keyboard would, with the caret at its beginning. */
+  async write(id: SectionId): Promise<Locator> {
+    await this.section(id).getByRole("button", { name: "Write in" }).press("Enter")
+    const field = this.section(id).getByRole("textbox", { name: "Text of" })
+    await field.and(this.page.locator(":focus")).waitFor()
+    return field
   }
 
   async headings(): Promise<string[]> {

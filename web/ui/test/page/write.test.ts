@@ -1,16 +1,12 @@
 import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import { admin, caller, launch, Reader, sectionId, type Caller } from "./world"
-
-const markdown = "# Draft\n\n## Goals\n\nOne goal.\n\n## Risks\n\nNone known.\n"
+import { admin, caller, launch, Reader, type Caller } from "./world"
 
 let browser: Browser
-let alpha: Caller
 let ann: Caller
 
 beforeAll(async () => {
   browser = await launch()
-  alpha = await caller("agent-alpha", "editor")
   ann = await caller("ann", "editor")
 })
 afterAll(() => browser.close())
@@ -40,86 +36,6 @@ test("a file that is no text is refused in words", async () => {
   await reader.close()
 })
 
-test("a person takes a lease, writes while an agent writes too, and both texts stand", async () => {
-  const document = await admin.create("Draft", markdown)
-  const goals = sectionId(document, "Goals")
-  const reader = await Reader.open(browser)
-  const { page } = reader
-  await reader.signIn(ann, `/d/${document.slug}`)
-  await reader.live()
-
-  await reader.section(goals).hover()
-  await page.getByRole("button", { name: "Take the lease on Goals" }).click()
-  await reader.section(goals).getByText("(you) holds the lease").waitFor()
-
-  await page.getByRole("button", { name: "Write in Goals" }).click()
-  const text = page.getByLabel("Text of Goals, in Markdown")
-  await text.waitFor()
-  await text.fill((await text.inputValue()).replace("One goal.", "One goal.\n\nAnn's goal.\n"))
-  await alpha.write(document.slug, goals, (now) => now.replace("One goal.", "One agreed goal."))
-  await page.getByText("Others wrote here since you began.").waitFor()
-  await text.press("Control+Enter")
-  await page.getByText("Saved, and merged with what others wrote meanwhile.").waitFor()
-  await expect.poll(() => reader.section(goals).locator(".prose").innerText()).toMatch(/One agreed goal\.\s+Ann's goal\./)
-  await page.locator('li[data-type="section.lease_overridden"]', { hasText: "agent-alpha wrote in Goals while" }).waitFor()
-
-  await reader.section(goals).hover()
-  await page.getByRole("button", { name: "Extend the lease on Goals" }).click()
-  await page.locator('li[data-type="section.lease_renewed"]').first().waitFor()
-  await page.getByRole("button", { name: "Release the lease on Goals" }).click()
-  await reader.section(goals).locator(".badge").waitFor({ state: "detached" })
-  await reader.close()
-})
-
-test("writing into somebody's section is advised, not stopped", async () => {
-  const document = await admin.create("Advised", markdown)
-  const risks = sectionId(document, "Risks")
-  await alpha.lease(document.slug, risks, 120, "listing them")
-  const reader = await Reader.open(browser)
-  const { page } = reader
-  await reader.signIn(ann, `/d/${document.slug}`)
-  await reader.live()
-
-  await reader.section(risks).hover()
-  await page.getByRole("button", { name: "Take the lease on Risks" }).click()
-  await page.getByText(/agent-alpha holds the lease for another [12]:\d\d: listing them/).waitFor()
-
-  await page.getByRole("button", { name: "Write in Risks" }).click()
-  const text = page.getByLabel("Text of Risks, in Markdown")
-  await text.fill((await text.inputValue()).replace("None known.", "One known."))
-  await page.getByRole("button", { name: "Save" }).click()
-  await page.getByText(/Saved\. agent-alpha holds the lease for another/).waitFor()
-  await reader.section(risks).getByText("One known.").waitFor()
-  await reader.close()
-})
-
-test("a draft survives its section being moved, and Escape asks before it is lost", async () => {
-  const document = await admin.create("Moved", markdown)
-  const goals = sectionId(document, "Goals")
-  const reader = await Reader.open(browser)
-  const { page } = reader
-  await reader.signIn(ann, `/d/${document.slug}`)
-  await reader.live()
-  await reader.section(goals).hover()
-  await page.getByRole("button", { name: "Write in Goals" }).click()
-  const text = page.getByLabel("Text of Goals, in Markdown")
-  await text.fill("## Goals\n\nA draft.\n")
-  await alpha.call("POST", `/documents/${document.slug}/sections/${goals}/move`, { after: "" })
-  await expect.poll(() => reader.headings()).toEqual(["Goals", "Draft", "Risks"])
-  expect(await text.inputValue()).toContain("A draft.")
-
-  const asked = new Promise<string>((resolve) =>
-    page.once("dialog", (dialog) => {
-      resolve(dialog.message())
-      void dialog.dismiss()
-    }),
-  )
-  await text.press("Escape")
-  expect(await asked).toContain("Leave without saving")
-  expect(await text.inputValue()).toContain("A draft.")
-  await reader.close()
-})
-
 test("a person adds a section to an empty document", async () => {
   const document = await admin.create("Empty", "")
   const reader = await Reader.open(browser)
@@ -131,23 +47,6 @@ test("a person adds a section to an empty document", async () => {
   await page.getByRole("button", { name: "Add", exact: true }).click()
   await page.getByText("Words.").waitFor()
   expect(await reader.headings()).toContain("First")
-  await reader.close()
-})
-
-test("a section with CRLF keeps it where nothing was typed", async () => {
-  const document = await admin.create("CRLF", "# Draft\r\n\r\nOne.\r\nTwo.\r\n")
-  const draft = sectionId(document, "Draft")
-  const reader = await Reader.open(browser)
-  const { page } = reader
-  await reader.signIn(ann, `/d/${document.slug}`)
-  await reader.live()
-  await reader.section(draft).hover()
-  await page.getByRole("button", { name: "Write in Draft" }).click()
-  const text = page.getByLabel("Text of Draft, in Markdown")
-  await text.fill((await text.inputValue()).replace("Two.", "Two.\nThree."))
-  await text.press("Control+Enter")
-  await page.getByText("Saved.").waitFor()
-  expect((await ann.section(document.slug, draft)).text).toBe("# Draft\r\n\r\nOne.\r\nTwo.\r\nThree.\r\n")
   await reader.close()
 })
 

@@ -1,0 +1,221 @@
+import * as Automerge from "@automerge/automerge"
+import type { Browser } from "playwright-core"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import type { DocumentRef, SectionId } from "../../src/lib/wire"
+import { admin, caller, launch, Reader, replica, sectionId, serverUrl, type Caller } from "./world"
+
+interface Root {
+  sections: Record<SectionId, { body: string }>
+}
+
+const markdown = "# Draft\n\n## Goals\n\nOne goal.\n\n## Risks\n\nNone known.\n"
+
+let browser: Browser
+let alpha: Caller
+let ann: Caller
+let bob: Caller
+
+beforeAll(async () => {
+  browser = await launch()
+  ;[alpha, ann, bob] = await Promise.all([caller("agent-alpha", "editor"), caller("ann", "editor"), caller("bob", "editor")])
+})
+afterAll(() => browser.close())
+
+async function openReader(who: Caller, slug: DocumentRef): Promise<Reader> {
+  const reader = await Reader.open(browser)
+  await reader.signIn(who, `/d/${slug}`)
+  await reader.live()
+  return reader
+}
+
+const textOf = async (slug: DocumentRef, id: SectionId) => (await alpha.section(slug, id)).text
+
+/** The text in the open editor, without the carets in it. */
+function bodyOf(reader: Reader, id: SectionId): Promise<string> {
+  return reader
+    .section(id)
+    .locator(".cm-content")
+    .evaluate((content) => [...content.querySelectorAll(".cm-line")].map((line) => [...line.childNodes].map((node) => (node instanceof Element && node.classList.contains("caret") ? "" : node.textContent)).join("")).join("\n"))
+}
+
+test("a click into the text opens it there, each key is saved, and Escape leaves", async () => {
+  const document = await admin.create("Clicked", markdown)
+  const goals = sectionId(document, "Goals")
+  const reader = await openReader(ann, document.slug)
+  const { page } = reader
+
+  await reader.section(goals).getByText("One goal.").click({ position: { x: 1, y: 8 } })
+  await page.getByRole("textbox", { name: "Text of Goals, in Markdown" }).waitFor()
+  await page.keyboard.type("Only ")
+  await expect.poll(() => textOf(document.slug, goals)).toContain("\nOnly One goal.")
+  await page.getByText("Saved", { exact: true }).waitFor()
+  await page.keyboard.press("Escape")
+  await reader.section(goals).locator(".prose").getByText("Only One goal.").waitFor()
+  expect(await page.evaluate(() => globalThis.document.activeElement?.id)).toBe(`s-${goals}`)
+
+  // Another section takes over, and a link in the text stays a link.
+  await page.keyboard.press("Enter")
+  await page.getByRole("textbox", { name: "Text of Goals" }).waitFor()
+  await reader.write(sectionId(document, "Risks"))
+  expect(await page.getByRole("textbox", { name: "Text of" }).count()).toBe(1)
+  await reader.close()
+})
+
+test("an agent types along: carets show where everybody is, and undo takes back one's own keys only", async () => {
+  const document = await admin.create("Along", markdown)
+  const goals = sectionId(document, "Goals")
+  const [a, b, node] = await Promise.all([openReader(ann, document.slug), openReader(bob, document.slug), replica<Root>(alpha, document)])
+  await (await a.write(goals)).press("Control+End")
+  await a.page.keyboard.type("Ann's goal.")
+  await b.write(goals)
+  await expect.poll(() => bodyOf(b, goals)).toContain("Ann's goal.")
+  await b.section(goals).locator(".caret.person", { hasText: "ann" }).waitFor()
+
+  // Bob and the agent write before and into what Ann wrote, and take some of it away.
+  await b.page.keyboard.type("Bob's line.\n")
+  await expect.poll(() => node.handle.doc().sections[goals]!.body).toContain("Bob's line.")
+  node.handle.change((root) => {
+    const at = root.sections[goals]!.body.indexOf("Ann's goal.")
+    Automerge.splice(root, ["sections", goals, "body"], at + 3, 2, " and the agent’s")
+  })
+  await expect.poll(() => bodyOf(a, goals)).toContain("Ann and the agent’s goal.")
+  await a.section(goals).locator(".caret.agent", { hasText: "agent-alpha" }).waitFor()
+  await a.page.keyboard.press("Control+z")
+  await expect.poll(() => textOf(document.slug, goals)).toBe("Bob's line.\n## Goals\n\nOne goal.\n\n and the agent’s")
+  await a.page.keyboard.press("Control+Shift+z")
+  await expect.poll(() => textOf(document.slug, goals)).toContain("Ann and the agent’s goal.")
+
+  await b.page.keyboard.press("Escape")
+  await a.section(goals).locator(".caret.person").waitFor({ state: "detached" })
+  await node.close()
+  await Promise.all([a.close(), b.close()])
+})
+
+test("a section with CRLF keeps it, its new lines have it, and positions are true behind it", async () => {
+  const document = await admin.create("CRLF", "# Draft\r\n\r\nOne.\r\nTwo.\r\n")
+  const draft = sectionId(document, "Draft")
+  const reader = await openReader(ann, document.slug)
+  const field = await reader.write(draft)
+  for (const key of ["ArrowDown", "ArrowDown", "End", "ArrowRight", "End"]) await field.press(key)
+  await reader.page.keyboard.type("\nThree 👍")
+  await expect.poll(() => textOf(document.slug, draft)).toBe("# Draft\r\n\r\nOne.\r\nTwo.\r\nThree 👍\r\n")
+  await alpha.write(document.slug, draft, (text) => text.replace("Three", "3"))
+  await expect.poll(() => bodyOf(reader, draft)).toContain("3 👍")
+  await field.press("Home")
+  await field.press("Backspace")
+  await expect.poll(() => textOf(document.slug, draft)).toBe("# Draft\r\n\r\nOne.\r\nTwo.3 👍\r\n")
+  await reader.close()
+})
+
+test("somebody else's lease is told of while one writes, and what is written stands", async () => {
+  const document = await admin.create("Advised", markdown)
+  const risks = sectionId(document, "Risks")
+  const goals = sectionId(document, "Goals")
+  await alpha.lease(document.slug, risks, 120, "listing them")
+  const reader = await openReader(ann, document.slug)
+  const { page } = reader
+  await reader.section(risks).hover()
+  await page.getByRole("button", { name: "Take the lease on Risks" }).click()
+  await page.getByText(/agent-alpha holds the lease for another [12]:\d\d: listing them/).waitFor()
+  await (await reader.write(risks)).press("Control+End")
+  await page.getByText("agent-alpha holds the lease on this section: listing them.").waitFor()
+  await page.keyboard.type("One known.")
+  await page.locator('li[data-type="section.lease_overridden"]', { hasText: "ann wrote in Risks while" }).waitFor()
+  await page.getByRole("button", { name: "Done" }).click()
+
+  // One's own lease, from taking it to giving it back.
+  await reader.section(goals).hover()
+  await page.getByRole("button", { name: "Take the lease on Goals" }).click()
+  await reader.section(goals).getByText("(you) holds the lease").waitFor()
+  await alpha.write(document.slug, goals, (text) => text.replace("One", "One agreed"))
+  await page.locator('li[data-type="section.lease_overridden"]', { hasText: "agent-alpha wrote in Goals while" }).waitFor()
+  await reader.section(goals).hover()
+  await page.getByRole("button", { name: "Extend the lease on Goals" }).click()
+  await page.locator('li[data-type="section.lease_renewed"]').first().waitFor()
+  await page.getByRole("button", { name: "Release the lease on Goals" }).click()
+  await reader.section(goals).locator(".badge").waitFor({ state: "detached" })
+  await reader.close()
+})
+
+test("what is being written survives its section being moved", async () => {
+  const document = await admin.create("Moved", markdown)
+  const goals = sectionId(document, "Goals")
+  const reader = await openReader(ann, document.slug)
+  const field = await reader.write(goals)
+  await alpha.call("POST", `/documents/${document.slug}/sections/${goals}/move`, { after: "" })
+  await expect.poll(() => reader.headings()).toEqual(["Goals", "Draft", "Risks"])
+  await field.and(reader.page.locator(":focus")).waitFor()
+  await reader.page.keyboard.type("A")
+  await expect.poll(() => textOf(document.slug, goals)).toContain("A## Goals")
+  await reader.close()
+})
+
+test("offline, two browsers and an agent write on; when the network is back all have everything, and undo is still one's own", async () => {
+  const document = await admin.create("Offline", markdown)
+  const goals = sectionId(document, "Goals")
+  const [a, b] = await Promise.all([openReader(ann, document.slug), openReader(bob, document.slug)])
+  const nodes = await Promise.all([replica<Root>(alpha, document), replica<Root>(bob, document)])
+  await (await a.write(goals)).press("Control+End")
+  await (await b.write(goals)).press("Control+End")
+
+  await Promise.all([a, b].map(({ page }) => page.context().setOffline(true)))
+  for (const { page } of [a, b]) await page.getByText("The link to the server is down.").waitFor()
+  await a.page.keyboard.type("Ann's words. ")
+  await b.page.keyboard.type("Bob's words. ")
+  await a.page.getByText("Not saved yet: what you wrote in Goals.").waitFor()
+  nodes.forEach(({ handle }, i) => handle.change((root) => Automerge.splice(root, ["sections", goals, "body"], 0, 0, `Agent ${i}'s words. `)))
+  await expect.poll(() => textOf(document.slug, goals)).toMatch(/Agent 1's words\. .*|Agent 0's words\. /)
+  await Promise.all([a, b].map(({ page }) => page.context().setOffline(false)))
+  await Promise.all([a.live(), b.live()])
+  for (const { page } of [a, b]) await page.getByText("Saved", { exact: true }).waitFor()
+
+  const written = ["Agent 0's words. ", "Agent 1's words. ", "Ann's words. ", "Bob's words. ", "One goal."]
+  const bodies = () => Promise.all([textOf(document.slug, goals), ...[a, b].map((reader) => bodyOf(reader, goals)), ...nodes.map(({ handle }) => handle.doc().sections[goals]!.body)])
+  await expect.poll(async () => new Set(await bodies()).size).toBe(1)
+  const [body] = await bodies()
+  for (const words of written) expect(body).toContain(words)
+
+  await a.page.keyboard.press("Control+z")
+  await expect.poll(async () => written.filter((words) => !body!.includes(words) || words.startsWith("Ann")).length).toBe(1)
+  await expect.poll(() => textOf(document.slug, goals)).toBe(body!.replace("Ann's words. ", ""))
+  await Promise.all(nodes.map((node) => node.close()))
+  await Promise.all([a.close(), b.close()])
+})
+
+test("what was written in a tab that closed while the link was down is saved when the document is opened again, and signing out takes it along", async () => {
+  const document = await admin.create("Kept", markdown)
+  const goals = sectionId(document, "Goals")
+  const reader = await openReader(ann, document.slug)
+  const { page } = reader
+  await (await reader.write(goals)).press("Control+End")
+  await page.context().setOffline(true)
+  await page.getByText("The link to the server is down.").waitFor()
+  await page.keyboard.type("Kept words.")
+  await page.getByText("Not saved yet: what you wrote in Goals.").waitFor()
+  const context = page.context()
+  await page.close()
+  await context.setOffline(false)
+  await alpha.write(document.slug, goals, (text) => text.replace("One", "Two"))
+  const again = await context.newPage()
+  await again.goto(`${serverUrl}/d/${document.slug}`)
+  await expect.poll(() => textOf(document.slug, goals)).toBe("## Goals\n\nTwo goal.\n\nKept words.")
+
+  const kept = () =>
+    again.evaluate(
+      () =>
+        new Promise<number>((resolve, reject) => {
+          const opening = indexedDB.open("cowrite:ann")
+          opening.onerror = () => reject(opening.error as Error)
+          opening.onsuccess = () => {
+            const counting = opening.result.transaction("documents").objectStore("documents").count()
+            counting.onsuccess = () => resolve(counting.result)
+          }
+        }),
+    )
+  expect(await kept()).toBeGreaterThan(0)
+  await again.getByText("Kept words.").waitFor()
+  await again.getByRole("button", { name: "Sign out" }).click()
+  await again.getByText("You are signed out.").waitFor()
+  await expect.poll(kept).toBe(0)
+  await context.close()
+})
