@@ -1,6 +1,7 @@
 package doc
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -31,11 +32,13 @@ type desk struct {
 	err      error
 
 	// Guarded by lib.mu.
-	users   int       // calls under way and attachments
-	idle    time.Time // when a user last left
-	leaving bool      // it is ending: new users wait for its end and open another
+	users   int           // calls under way and attachments
+	idle    time.Time     // when a user last left
+	unused  *list.Element // its place among the desks without users; nil: it has some, or is to go
+	leaving bool          // it is ending: new users wait for its end and open another
 
-	unload chan struct{} // the library wants the engine's memory for others
+	unload   chan struct{} // the library wants the engine's memory for others
+	unneeded chan struct{} // the library wants its place for others
 
 	// All below is the goroutine's own.
 	exists  bool
@@ -172,6 +175,8 @@ func (d *desk) serveNext(ctx context.Context) error {
 	case <-d.unload:
 		d.putAway()
 		return nil
+	case <-d.unneeded:
+		return d.makeRoom(ctx)
 	case <-wait.C:
 		return d.rest(ctx)
 	}
@@ -188,9 +193,23 @@ func (d *desk) rest(ctx context.Context) error {
 			return d.compact(ctx)
 		}
 		d.putAway()
-		if !d.compaction.running && d.lib.retire(d) {
+		if !d.compaction.running && d.lib.retire(d, deskIdle) {
 			return errIdle
 		}
+	}
+	return nil
+}
+
+// makeRoom ends the desk, unless somebody came meanwhile.
+func (d *desk) makeRoom(ctx context.Context) error {
+	if err := d.flushFolds(ctx, true); err != nil {
+		return err
+	}
+	if d.wrote && d.compactable(compactIdle) {
+		return d.compact(ctx)
+	}
+	if !d.compaction.running && d.lib.retire(d, 0) {
+		return errIdle
 	}
 	return nil
 }

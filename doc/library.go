@@ -1,6 +1,7 @@
 package doc
 
 import (
+	"container/list"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -36,6 +37,7 @@ type Library struct {
 	desks   map[crdt.DocumentID]*desk
 	weights map[*desk]weight // of the documents in the engine
 	weight  int              // the sum
+	unused  list.List        // of desks without users, the one that was left first at the front
 	faults  map[crdt.DocumentID]Fault
 	closed  bool
 	created func(Meta)
@@ -62,6 +64,7 @@ type Limits struct {
 	MessageBytes  int // of a posted event's payload; 64 KiB
 	ChangeBytes   int // of one change, after inflation; 16 MiB
 	EngineBytes   int // of all documents that the engine holds, as estimated; 2 GiB
+	Unused        int // documents that nobody has open and that are kept for who comes back; 1,024
 	Queue         int // requests that wait at one desk; 256
 }
 
@@ -71,7 +74,7 @@ func (l Limits) withDefaults() Limits {
 		value int
 	}{
 		{&l.MarkdownBytes, 4 << 20}, {&l.SavedBytes, 32 << 20}, {&l.SectionBytes, 1 << 20}, {&l.Sections, 2000}, {&l.TitleBytes, 512},
-		{&l.MessageBytes, 64 << 10}, {&l.ChangeBytes, 16 << 20}, {&l.EngineBytes, 2 << 30}, {&l.Queue, 256},
+		{&l.MessageBytes, 64 << 10}, {&l.ChangeBytes, 16 << 20}, {&l.EngineBytes, 2 << 30}, {&l.Unused, 1024}, {&l.Queue, 256},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value
@@ -170,6 +173,7 @@ func (l *Library) open(ctx context.Context, id crdt.DocumentID) (*desk, error) {
 		}
 		if !d.leaving {
 			d.users++
+			l.isUsed(d)
 			l.mu.Unlock()
 			return d, nil
 		}
@@ -186,27 +190,49 @@ func (l *Library) newDesk(id crdt.DocumentID) *desk {
 	return &desk{
 		lib: l, id: id, requests: make(chan *request, l.limits.Queue),
 		ending: make(chan *code.Error, 1), ended: make(chan struct{}),
-		unload: make(chan struct{}, 1), compaction: compaction{done: make(chan error, 1)},
+		unload: make(chan struct{}, 1), unneeded: make(chan struct{}, 1), compaction: compaction{done: make(chan error, 1)},
 		graph: crdt.NewGraph(), objects: crdt.NewObjects(), tail: newTail(),
 		stale: map[SectionID]bool{}, peers: map[*Attachment]struct{}{},
 	}
 }
 
+// release ends a use. When it was the last, and too many desks are unused, the one that was left first has to go.
 func (l *Library) release(d *desk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d.users--
 	d.idle = l.now()
+	if d.users > 0 || d.leaving {
+		return
+	}
+	d.unused = l.unused.PushBack(d)
+	if l.unused.Len() > l.limits.Unused {
+		first := l.unused.Front().Value.(*desk)
+		l.isUsed(first)
+		select {
+		case first.unneeded <- struct{}{}:
+		default:
+		}
+	}
 }
 
-// retire says whether the desk has been idle for long enough and is now leaving: no more users find it.
-func (l *Library) retire(d *desk) bool {
+// isUsed takes a desk off the list of unused ones. The caller holds the lock.
+func (l *Library) isUsed(d *desk) {
+	if d.unused != nil {
+		l.unused.Remove(d.unused)
+		d.unused = nil
+	}
+}
+
+// retire says whether nobody has used the desk for so long, in which case it is now leaving: no more users find it.
+func (l *Library) retire(d *desk, after time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d.users > 0 || l.now().Sub(d.idle) < deskIdle {
+	if d.users > 0 || l.now().Sub(d.idle) < after {
 		return false
 	}
 	d.leaving = true
+	l.isUsed(d)
 	return true
 }
 
@@ -222,6 +248,7 @@ func (l *Library) leave(d *desk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d.leaving = true
+	l.isUsed(d)
 }
 
 // at runs a request at a document's desk. When the desk ends before it came to it, another one is tried, once.

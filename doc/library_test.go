@@ -652,6 +652,45 @@ func TestAnIdleDocumentIsPutAway(t *testing.T) {
 	})
 }
 
+// Of many documents that were left, only so many are kept for who comes back: the ones left last.
+func TestUnusedDocumentsAreBounded(t *testing.T) {
+	const kept = 3
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, dir: dir, limits: doc.Limits{Unused: kept}}
+		w.open()
+		defer w.close()
+		var peers []*replica
+		var ids []crdt.DocumentID
+		for n := range 10 {
+			s, err := w.Create(t.Context(), alice, doc.NewDocument{Slug: doc.Slug(fmt.Sprint("d", n)), Markdown: "# A\n"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, s.Meta.ID)
+			if n < 2 {
+				peers = append(peers, w.attach(bob, s.Meta.ID, false))
+				peers[n].mustSettle()
+			}
+		}
+		synctest.Wait()
+		if n := w.OpenDocuments(); n != kept+len(peers) {
+			t.Errorf("%d documents are open, want %d that are used and %d that are not", n, len(peers), kept)
+		}
+		peers[0].at.Detach()
+		synctest.Wait()
+		if n := w.OpenDocuments(); n != kept+1 {
+			t.Errorf("after one was left, %d are open", n)
+		}
+		for _, id := range ids {
+			if got := w.read(id).Markdown(); got != "# A\n" {
+				t.Errorf("the document is %q", got)
+			}
+		}
+		peers[1].at.Detach()
+	})
+}
+
 func TestMessages(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		id := w.create("# A\n").Meta.ID
