@@ -31,6 +31,8 @@ type createdPayload struct {
 	Sections   []SectionID `json:"sections,omitempty"`
 	Changes    int         `json:"changes"`
 	Via        string      `json:"via"`
+
+	Version crdt.Version `json:"version"` // right after it
 }
 
 // Find resolves what an address calls a document: slug, former slug or document id. DOCUMENT_NOT_FOUND,
@@ -115,8 +117,21 @@ func (l *Library) List(ctx context.Context, k Key, before int64, limit int) (doc
 	}
 }
 
-// Create makes a document. SLUG_TAKEN, TOO_LARGE, INVALID_MARKDOWN, FORBIDDEN.
-func (l *Library) Create(ctx context.Context, k Key, n NewDocument) (Snapshot, error) {
+// Create makes a document. SLUG_TAKEN, TOO_LARGE, INVALID_MARKDOWN, FORBIDDEN. A retry under the key of [Once] is given the
+// document that it made, as it is now.
+func (l *Library) Create(ctx context.Context, k Key, n NewDocument, opts ...WriteOption) (snap Snapshot, err error) {
+	o := options(opts)
+	err = l.once(ctx, k.Agent, o, func() error {
+		snap, err = l.create(ctx, k, n, o)
+		return err
+	}, func(former EditCall) error {
+		snap, err = l.Read(ctx, k, former.Document)
+		return err
+	})
+	return snap, err
+}
+
+func (l *Library) create(ctx context.Context, k Key, n NewDocument, o writeOptions) (Snapshot, error) {
 	if n.Level == 0 {
 		n.Level = DefaultLevel
 	}
@@ -155,10 +170,11 @@ func (l *Library) Create(ctx context.Context, k Key, n NewDocument) (Snapshot, e
 	err = l.at(ctx, id, func(d *desk) *request {
 		return &request{alone: true, stage: func(s *step) error {
 			s.create = &Meta{ID: id, Slug: n.Slug, Title: n.Title, CreatedAt: s.at, CreatedBy: k.Agent}
+			s.remember(k.Agent, "", o, crdt.Hash{})
 			if _, err := d.edit(l.ctx, s, k.Agent, nil, ops); err != nil {
 				return err
 			}
-			return d.event(s, DocumentCreated, k.Agent, createdPayload{n.Slug, id.String(), n.Title, sections, len(s.Changes), viaREST})
+			return d.event(s, DocumentCreated, k.Agent, createdPayload{n.Slug, id.String(), n.Title, sections, len(s.Changes), viaREST, d.version()})
 		}}
 	})
 	if err != nil {
@@ -312,6 +328,9 @@ func (l *Library) reslug(ctx context.Context, k Key, m Meta, slug Slug) error {
 func (l *Library) retitle(ctx context.Context, k Key, id crdt.DocumentID, title string) error {
 	return l.at(ctx, id, func(d *desk) *request {
 		return &request{stage: func(s *step) error {
+			if err := d.hasRoom(0); err != nil {
+				return err
+			}
 			ops := []engine.Op{engine.PutText{Path: pathOf(keyTitle), Text: title}}
 			doc, err := d.engine(l.ctx)
 			if err != nil {
@@ -330,7 +349,7 @@ func (l *Library) retitle(ctx context.Context, k Key, id crdt.DocumentID, title 
 			}
 			s.Title = &title
 			p := edited(viaREST, c.Hash)
-			p.Title = &title
+			p.Title, p.Version = &title, d.version()
 			return d.event(s, DocumentRetitled, k.Agent, p)
 		}}
 	})
@@ -390,8 +409,27 @@ func (l *Library) Watch(id crdt.DocumentID) (wake <-chan struct{}, stop func()) 
 	return l.store.Watch(id)
 }
 
-// Post appends a message.posted event with the caller's payload, a JSON object. BAD_REQUEST, TOO_LARGE.
-func (l *Library) Post(ctx context.Context, k Key, id crdt.DocumentID, payload json.RawMessage) (Event, error) {
+// Post appends a message.posted event with the caller's payload, a JSON object. BAD_REQUEST, TOO_LARGE. A retry under the
+// key of [Once] is given the event that it made.
+func (l *Library) Post(ctx context.Context, k Key, id crdt.DocumentID, payload json.RawMessage, opts ...WriteOption) (e Event, err error) {
+	o := options(opts)
+	err = l.once(ctx, k.Agent, o, func() error {
+		e, err = l.post(ctx, k, id, payload, o)
+		return err
+	}, func(former EditCall) error {
+		events, _, err := l.Events(ctx, k, id, former.Seq-1, 1)
+		if err == nil && (len(events) == 0 || former.Document != id) {
+			err = idempotencyMismatch()
+		}
+		if err == nil {
+			e = events[0]
+		}
+		return err
+	})
+	return e, err
+}
+
+func (l *Library) post(ctx context.Context, k Key, id crdt.DocumentID, payload json.RawMessage, o writeOptions) (Event, error) {
 	if _, err := l.meta(ctx, k, id, true); err != nil {
 		return Event{}, err
 	}
@@ -405,7 +443,9 @@ func (l *Library) Post(ctx context.Context, k Key, id crdt.DocumentID, payload j
 	if err != nil {
 		return Event{}, err
 	}
-	events, err := l.store.Append(ctx, id, Append{Expect: AnySeq, Events: []NewEvent{event}})
+	s := step{Append: Append{Expect: AnySeq, Events: []NewEvent{event}}, at: l.now()}
+	s.remember(k.Agent, "", o, crdt.Hash{})
+	events, err := l.store.Append(ctx, id, s.Append)
 	if err != nil {
 		return Event{}, fmt.Errorf("post message: %w", err)
 	}

@@ -126,7 +126,7 @@ type editedPayload struct {
 	Via       string    `json:"via"` // "sync" for replicas, else the door of an edit through the server
 	Merged    bool      `json:"merged,omitempty"`
 
-	Version crdt.Version `json:"version,omitempty"` // right after it
+	Version crdt.Version `json:"version"` // right after it
 }
 
 func edited(via string, hashes ...crdt.Hash) editedPayload {
@@ -175,7 +175,7 @@ func (d *desk) stageFold(ctx context.Context, s *step, author Agent, o *fold) er
 		}
 		p := edited(viaSync, hashes...)
 		title := c.title
-		p.Title = &title
+		p.Title, p.Version = &title, d.version()
 		s.Title = &title
 		if err := d.event(s, DocumentRetitled, author, p); err != nil {
 			return err
@@ -184,7 +184,7 @@ func (d *desk) stageFold(ctx context.Context, s *step, author Agent, o *fold) er
 	for _, name := range slices.Sorted(maps.Keys(o.other)) {
 		for hashes := range slices.Chunk(o.other[name], foldChanges) {
 			p := edited(viaSync, hashes...)
-			p.Path = name
+			p.Path, p.Version = name, d.version()
 			if err := d.event(s, DocumentEdited, author, p); err != nil {
 				return err
 			}

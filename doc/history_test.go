@@ -1,11 +1,13 @@
 package doc_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"cowrite/crdt"
 	"cowrite/doc"
@@ -153,4 +155,89 @@ func TestAMirrorHasWhatAReaderGets(t *testing.T) {
 		wantCode(t, m.gone, code.DocumentDeleted)
 		feed.Close()
 	})
+}
+
+// Whatever changes a document, by either way, the log names the version that it made, which can be read.
+func TestEachChangeIsLoggedWithItsVersion(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		id := w.create("# A\none\n## B\nb\n").Meta.ID
+		sections := w.read(id).Sections
+		a, b := sections[0].ID, sections[1].ID
+		title := "Another"
+		for _, change := range []func() error{
+			func() error { _, err := w.Rename(t.Context(), alice, id, &title, nil); return err },
+			func() error {
+				_, err := w.WriteSection(t.Context(), bob, id, a, "# A\ntwo\n", &doc.Base{Current: true})
+				return err
+			},
+			func() error { _, err := w.AddSection(t.Context(), bob, id, "c", "", "c"); return err },
+			func() error { _, err := w.MoveSection(t.Context(), bob, id, b, ""); return err },
+			func() error { _, err := w.RemoveSection(t.Context(), bob, id, b); return err },
+			func() error { _, err := w.RestoreSection(t.Context(), bob, id, b); return err },
+		} {
+			if err := change(); err != nil {
+				t.Fatal(err)
+			}
+			w.wantLoggedVersion(id)
+		}
+
+		peer := w.attach(bob, id, false)
+		peer.mustSettle()
+		set := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			peer.commit()
+		}
+		for _, change := range []func(){
+			func() { set(peer.doc.Path("title").Set("By a replica")) },
+			func() { set(peer.doc.Path("other").Set("outside")) },
+			func() { peer.typeIn(a, 0, "x") },
+			func() {
+				set(peer.doc.Path("sections", "made").Set(map[string]any{"body": "made", "position": "9"}))
+			},
+			func() { set(peer.doc.Path("sections", string(a), "position").Set("8")) },
+			func() { set(peer.doc.Path("sections", string(a), "removed").Set(true)) },
+			func() { set(peer.doc.Path("sections", string(a), "removed").Delete()) },
+		} {
+			change()
+			peer.mustSettle()
+			time.Sleep(3 * time.Second) // what is typed is logged by then
+			w.wantLoggedVersion(id)
+		}
+		peer.at.Detach()
+
+		made, err := crdt.ParseDocumentID("00000000-0000-4000-8000-000000000001")
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer = w.attach(bob, made, true)
+		if err := peer.doc.Path("title").Set("Made by a replica"); err != nil {
+			t.Fatal(err)
+		}
+		peer.commit()
+		peer.mustSettle()
+		w.wantLoggedVersion(made)
+		peer.at.Detach()
+	})
+}
+
+// wantLoggedVersion checks that the last event of a log names the version that the document has, and that it can be read.
+func (w *world) wantLoggedVersion(id crdt.DocumentID) {
+	w.t.Helper()
+	events := w.log(id)
+	last := events[len(events)-1]
+	var p struct{ Version crdt.Version }
+	if err := json.Unmarshal(last.Payload, &p); err != nil {
+		w.t.Fatal(err)
+	}
+	present := w.read(id)
+	if p.Version == "" || p.Version != present.Version {
+		w.t.Errorf("%s says version %q, and the document has %q", last.Type, p.Version, present.Version)
+		return
+	}
+	then, err := w.ReadAt(w.t.Context(), alice, id, p.Version)
+	if err != nil || then.Markdown() != present.Markdown() {
+		w.t.Errorf("the version of %s is %q, %v", last.Type, then.Markdown(), err)
+	}
 }

@@ -76,7 +76,8 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 
 // Receive takes in a sync message of the peer. It returns when the peer's changes are stored and the answer was handed to
 // Deliver; the other peers are told right after. An error is a refusal that ends the conversation: BAD_FRAME for what
-// is no sync message, BAD_CHANGE for a change that is not valid, TOO_LARGE for one that is too large.
+// is no sync message, BAD_CHANGE for a change that is not valid, TOO_LARGE for one that is too large, DOCUMENT_FULL when the document
+// has no room for them.
 func (a *Attachment) Receive(ctx context.Context, message []byte) error {
 	m, err := crdt.ParseMessage(message, a.lib.limits.change())
 	if bad := (*crdt.ParseError)(nil); errors.As(err, &bad) && bad.TooLarge {
@@ -178,6 +179,9 @@ func (d *desk) applyChanges(ctx context.Context, s *step, author Agent, changes 
 		d.keepOrphans(orphans)
 		return nil, refuse, nil
 	}
+	if err := d.hasRoom(rawBytes(ready)); err != nil {
+		return nil, err, nil
+	}
 	doc, err := d.engine(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -230,7 +234,7 @@ func (d *desk) stageCreated(ctx context.Context, s *step, author Agent, changes 
 	}
 	s.create = &Meta{ID: d.id, Title: c.title, CreatedAt: s.at, CreatedBy: author}
 	return d.event(s, DocumentCreated, author, createdPayload{
-		DocumentID: d.id.String(), Title: c.title, Sections: slices.Sorted(maps.Keys(c.sections)), Changes: changes, Via: viaSync,
+		DocumentID: d.id.String(), Title: c.title, Sections: slices.Sorted(maps.Keys(c.sections)), Changes: changes, Via: viaSync, Version: d.version(),
 	})
 }
 
