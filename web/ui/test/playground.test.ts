@@ -63,5 +63,6 @@ test("times are told as people read them", () => {
 test("a transition that has no sentence of its own is named", () => {
   const entry = { seq: "1", resource: "x", actorDid: "did:cowrite:a", holder: "did:cowrite:a", fence: 3 }
   expect(sentence({ ...entry, action: "grant" })).toBe("a is granted x, fence 3")
-  expect(sentence({ ...entry, action: "force" })).toBe("force of x")
+  expect(sentence({ ...entry, action: "transfer", actorDid: "did:cowrite:b" })).toBe("b hands x over to a, fence 3")
+  expect(sentence({ ...entry, action: "novel" })).toBe("novel of x")
 })

@@ -1,12 +1,14 @@
-// Three addresses: / is the list of documents, /d/{ref} is one of them, /playground is where leases are tried.
+// The addresses: / is the list of documents, /d/{ref} is one of them, /coordination is who waits for whom, /admin is
+// for who runs the server, /playground is where leases are tried.
 
 import type { DocumentRef } from "./wire"
 
-export type Route = { page: "list" } | { page: "document"; ref: DocumentRef } | { page: "playground" } | { page: "nowhere" }
+export type Route = { page: "document"; ref: DocumentRef } | { page: "list" | "coordination" | "admin" | "playground" | "nowhere" }
 
 export function routeOf(pathname: string): Route {
   if (pathname === "/") return { page: "list" }
-  if (/^\/playground\/?$/.test(pathname)) return { page: "playground" }
+  const named = /^\/(coordination|admin|playground)\/?$/.exec(pathname)
+  if (named) return { page: named[1] as "coordination" | "admin" | "playground" }
   const found = /^\/d\/([^/]+)\/?$/.exec(pathname)
   if (!found) return { page: "nowhere" }
   try {

@@ -16,6 +16,11 @@ export function exactTime(at: Date): string {
   return exact.format(at)
 }
 
+/** The day alone. */
+export function shortDate(at: Date): string {
+  return date.format(at)
+}
+
 /** "2 minutes ago"; a date once a week has passed. */
 export function relativeTime(at: Date, now: Date): string {
   const seconds = (at.getTime() - now.getTime()) / 1000

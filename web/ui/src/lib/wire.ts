@@ -23,6 +23,8 @@ export interface Session {
   agent: Agent
   role: Role
   documents: string
+  /** Of a share link: its one document. */
+  share?: string
 }
 
 export interface DocumentSummary {

@@ -16,17 +16,17 @@ export interface GraphNode {
   y: number
 }
 
-export interface GraphEdge {
-  wait: Wait
+export interface GraphEdge<W extends Wait> {
+  wait: W
   path: string
   label: string
   x: number
   y: number
 }
 
-export interface Part {
+export interface Part<W extends Wait> {
   nodes: GraphNode[]
-  edges: GraphEdge[]
+  edges: GraphEdge<W>[]
   /** Of the picture: its left and top edge, width and height. */
   box: [number, number, number, number]
 }
@@ -35,12 +35,12 @@ export function shortened(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, most - 1)}…`
 }
 
-export function layout(waits: Wait[]): Part[] {
-  return parts(waits).map(place)
+export function layout<W extends Wait>(waits: W[]): Part<W>[] {
+  return parts(waits).map((part) => place(part))
 }
 
 /** The edges of each connected part, in the order in which the parts first come up. */
-function parts(waits: Wait[]): Wait[][] {
+function parts<W extends Wait>(waits: W[]): W[][] {
   const partOf = new Map<string, Set<string>>()
   for (const { from, to } of waits) {
     const joined = new Set([from, to, ...(partOf.get(from) ?? []), ...(partOf.get(to) ?? [])])
@@ -67,7 +67,7 @@ function layers(waits: Wait[]): Map<string, number> {
   return layer
 }
 
-function place(waits: Wait[]): Part {
+function place<W extends Wait>(waits: W[]): Part<W> {
   const layer = layers(waits)
   const rows: string[][] = []
   for (const [agent, depth] of layer) (rows[depth] ??= []).push(agent)
@@ -83,7 +83,7 @@ function place(waits: Wait[]): Part {
   return { nodes, edges, box: [left - margin, top - margin, right - left + 2 * margin, bottom - top + 2 * margin] }
 }
 
-function edge(wait: Wait, from: GraphNode, to: GraphNode): GraphEdge {
+function edge<W extends Wait>(wait: W, from: GraphNode, to: GraphNode): GraphEdge<W> {
   const label = shortened(wait.over, labelChars)
   const steps = (from.y - to.y) / (nodeSize.height + gap.y)
   if (steps === 1 && !wait.refused) {
@@ -91,14 +91,16 @@ function edge(wait: Wait, from: GraphNode, to: GraphNode): GraphEdge {
     const end = { x: to.x, y: to.y + nodeSize.height / 2 }
     return { wait, label, path: `M${start.x} ${start.y}L${end.x} ${end.y}`, x: (start.x + end.x) / 2, y: (start.y + end.y) / 2 }
   }
-  // Round the right side: past whatever stands between, and never over the edge that goes the other way.
+  // Round the right side: past whatever stands between, and never over the edge that goes the other way. The label
+  // is outside, where no straight edge's label reaches.
   const side = nodeSize.width / 2
   const out = Math.max(from.x, to.x) + side + bulge
+  const half = (from.x + side + 6 * out + to.x + side) / 8 // where the curve is at its half
   return {
     wait,
     label,
     path: `M${from.x + side} ${from.y}C${out} ${from.y} ${out} ${to.y} ${to.x + side} ${to.y}`,
-    x: (from.x + side + 6 * out + to.x + side) / 8, // where the curve is at its half
+    x: half + 8 + (label.length * charWidth) / 2,
     y: (from.y + to.y) / 2,
   }
 }

@@ -57,22 +57,37 @@ function decoded(text: string): string {
   }
 }
 
-const actions: Record<string, (entry: Entry) => string> = {
-  grant: (e) => `${holder(e)} is granted ${e.resource}, fence ${e.fence}`,
-  renew: (e) => `${holder(e)} renews ${e.resource}`,
-  release: (e) => `${holder(e)} releases ${e.resource}, trust ${e.trust}`,
-  expire: (e) => `the lease of ${holder(e)} on ${e.resource} runs out, trust ${e.trust}`,
-  queue: (e) => `${waiter(e)} takes a place for ${e.resource}`,
-  unqueue: (e) => `${waiter(e)} gives its place for ${e.resource} up`,
-  reserve: (e) => `${e.resource} is kept for ${waiter(e)}`,
-  lapse: (e) => `the place of ${waiter(e)} for ${e.resource} lapses`,
-  deadlock: (e) => `${bareName(e.actorDid)} would close a circle at ${e.resource}`,
+/** A piece of a sentence: plain words, or what has a place of its own. */
+export type Told = string | { agent: string } | { resource: string }
+
+const actions: Record<string, (entry: Entry) => Told[]> = {
+  grant: (e) => [holder(e), " is granted ", resource(e), `, fence ${e.fence}`],
+  renew: (e) => [holder(e), " renews ", resource(e)],
+  release: (e) => [holder(e), " releases ", resource(e), `, trust ${e.trust}`],
+  expire: (e) => ["the lease of ", holder(e), " on ", resource(e), ` runs out, trust ${e.trust}`],
+  force: (e) => [actor(e), " takes ", resource(e), " away from ", holder(e)],
+  end: (e) => ["the lease of ", holder(e), " on ", resource(e), " is ended"],
+  transfer: (e) => [actor(e), " hands ", resource(e), " over to ", holder(e), `, fence ${e.fence}`],
+  queue: (e) => [waiter(e), " takes a place for ", resource(e)],
+  unqueue: (e) => [waiter(e), " gives its place for ", resource(e), " up"],
+  reserve: (e) => [resource(e), " is kept for ", waiter(e)],
+  lapse: (e) => ["the place of ", waiter(e), " for ", resource(e), " lapses"],
+  deadlock: (e) => [actor(e), " would close a circle at ", resource(e)],
 }
 
-const holder = (e: Entry) => bareName(e.holder ?? "")
-const waiter = (e: Entry) => bareName(e.waiter?.actorDid ?? "")
+const actor = (e: Entry) => ({ agent: bareName(e.actorDid) })
+const holder = (e: Entry) => ({ agent: bareName(e.holder ?? "") })
+const waiter = (e: Entry) => ({ agent: bareName(e.waiter?.actorDid ?? "") })
+const resource = (e: Entry) => ({ resource: e.resource })
+
+/** A transition as the pieces of a sentence. */
+export function tell(entry: Entry): Told[] {
+  return actions[entry.action]?.(entry) ?? [`${entry.action} of `, resource(entry)]
+}
 
 /** A transition as a sentence. */
 export function sentence(entry: Entry): string {
-  return actions[entry.action]?.(entry) ?? `${entry.action} of ${entry.resource}`
+  return tell(entry)
+    .map((part) => (typeof part === "string" ? part : "agent" in part ? part.agent : part.resource))
+    .join("")
 }
