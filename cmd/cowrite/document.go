@@ -6,25 +6,78 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
-	"text/tabwriter"
+	"time"
 	"unicode/utf8"
 
 	"cowrite/cmd/cowrite/client"
 )
 
 type docCommand struct {
+	Create docCreate `cmd:"" help:"Make an empty document, or one of Markdown on standard input, and print what it is called."`
 	Import docImport `cmd:"" help:"Make a document of a Markdown file, or of a saved Automerge document (FILE.automerge)."`
 	Export docExport `cmd:"" help:"Write a document's Markdown to standard output, byte for byte what was brought in; or the saved Automerge document to FILE.automerge."`
-	List   docList   `cmd:"" help:"List the documents that the key may read, newest first."`
+	List   docList   `cmd:"" help:"List the documents that the key may read, newest first: name, URL, changed at, title."`
+	Show   docShow   `cmd:"" help:"Show a document's version and outline: sections in order, with their headings and sizes."`
+	Diff   docDiff   `cmd:"" help:"Show what differs between two versions of a document, line by line."`
+	Rename docRename `cmd:"" help:"Give a document another slug or title. Its former slug goes on to lead to it."`
+	Share  docShare  `cmd:"" help:"Make a link with which anybody may read the document, and print it. keys revoke --remote ends it."`
+	Delete docDelete `cmd:"" help:"Delete a document for good."`
+}
+
+// docArg is a document.
+type docArg struct {
+	Document string `arg:"" help:"Slug or document id." complete:"document"`
+}
+
+func (d docArg) path(more ...string) []string {
+	return append([]string{"documents", d.Document}, more...)
+}
+
+// naming is what a document about to be made is called.
+type naming struct {
+	Slug  string `help:"Name in addresses: a-z, 0-9 and -. Without it the server makes one." placeholder:"NAME"`
+	Title string `help:"Title; without it the first heading." placeholder:"TEXT"`
+	Level int    `help:"Split the Markdown at headings down to this level, 1 to 6; without it 2." placeholder:"N"`
+}
+
+// made prints a document that was made.
+func made(out *printer, d client.Document) { out.row(d.Ref(), d.URL) }
+
+type docCreate struct {
+	asking
+	naming
+	Stdin bool `help:"Read Markdown from standard input."`
+}
+
+func (docCreate) Help() string {
+	return `Examples:
+
+    cowrite doc create --title 'Release plan'
+    echo '# Notes' | cowrite doc create --slug notes --stdin`
+}
+
+func (c docCreate) Run(ctx context.Context, p *Program) error {
+	if c.Stdin {
+		return docImport{asking: c.asking, naming: c.naming, File: "-"}.Run(ctx, p)
+	}
+	return ask(ctx, p, c.asking, client.Create(client.NewDocument{Slug: c.Slug, Title: c.Title}), made)
 }
 
 type docImport struct {
-	remote
-	File  string `arg:"" help:"Markdown file, or FILE.automerge; - is Markdown from standard input."`
-	Slug  string `help:"Name in addresses: a-z, 0-9 and -. Without it the server makes one."`
-	Title string `help:"Title; without it the first heading."`
+	asking
+	naming
+	File string `arg:"" help:"Markdown file, or FILE.automerge; - is Markdown from standard input." complete:"file"`
+}
+
+func (docImport) Help() string {
+	return `Examples:
+
+    cowrite doc import plan.md --slug plan
+    cowrite doc export plan plan.automerge && cowrite doc import plan.automerge --slug copy`
 }
 
 func (c docImport) Run(ctx context.Context, p *Program) error {
@@ -32,56 +85,58 @@ func (c docImport) Run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return fmt.Errorf("read the file: %w", err)
 	}
-	server, err := c.client()
+	call, err := c.call(content)
 	if err != nil {
 		return err
 	}
-	defer server.Close()
-	d, err := c.create(ctx, server, content)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(p.Stdout, "%s\t%s\n", d.Ref(), d.URL)
-	return err
+	return ask(ctx, p, c.asking, call, made)
 }
 
 // savedSuffix is how the name of a file with a saved Automerge document ends.
 const savedSuffix = ".automerge"
 
-func (c docImport) create(ctx context.Context, server *client.Client, content []byte) (client.Document, error) {
+func (c docImport) call(content []byte) (client.Call, error) {
 	if strings.HasSuffix(c.File, savedSuffix) {
-		if c.Title != "" {
-			return client.Document{}, errors.New("a saved document has its own title")
+		if c.Title != "" || c.Level != 0 {
+			return client.Call{}, errors.New("a saved document has its own title and sections")
 		}
-		return server.ImportDocument(ctx, c.Slug, content)
+		return client.Import(c.Slug, content), nil
 	}
 	if !utf8.Valid(content) {
-		return client.Document{}, fmt.Errorf("%s is not UTF-8 text, so it could not be given back byte for byte", c.File)
+		return client.Call{}, fmt.Errorf("%s is not UTF-8 text, so it could not be given back byte for byte", c.File)
 	}
-	return server.CreateDocument(ctx, client.NewDocument{Slug: c.Slug, Title: c.Title, Markdown: string(content)})
+	return client.Create(client.NewDocument{Slug: c.Slug, Title: c.Title, Markdown: string(content), Level: c.Level}), nil
 }
 
 type docExport struct {
 	remote
-	Document string `arg:"" help:"Slug or document id."`
-	File     string `arg:"" optional:"" help:"Write to this file; FILE.automerge is the saved Automerge document."`
+	docArg
+	File    string `arg:"" optional:"" help:"Write to this file; FILE.automerge is the saved Automerge document." complete:"file"`
+	Version string `help:"As it was at this version." placeholder:"VERSION"`
+}
+
+func (docExport) Help() string {
+	return `Examples:
+
+    cowrite doc export plan > plan.md
+    cowrite doc export plan plan.automerge`
 }
 
 func (c docExport) Run(ctx context.Context, p *Program) error {
-	server, err := c.client()
+	server, err := c.client(p)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
+	media := "text/markdown"
+	if strings.HasSuffix(c.File, savedSuffix) {
+		media = client.SavedType
+	}
 	if c.File == "" {
-		return server.Markdown(ctx, c.Document, p.Stdout)
+		return server.Download(ctx, c.Document, c.Version, media, p.Stdout)
 	}
 	var content bytes.Buffer // whole, or there is no file
-	write := server.Markdown
-	if strings.HasSuffix(c.File, savedSuffix) {
-		write = server.Saved
-	}
-	if err := write(ctx, c.Document, &content); err != nil {
+	if err := server.Download(ctx, c.Document, c.Version, media, &content); err != nil {
 		return err
 	}
 	if err := os.WriteFile(c.File, content.Bytes(), 0o644); err != nil {
@@ -91,93 +146,148 @@ func (c docExport) Run(ctx context.Context, p *Program) error {
 }
 
 type docList struct {
-	remote
+	asking
 }
 
 func (c docList) Run(ctx context.Context, p *Program) error {
-	server, err := c.client()
+	server, err := c.client(p)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	table := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	for after := ""; ; {
-		docs, next, err := server.Documents(ctx, after)
+	all := struct {
+		Documents []json.RawMessage `json:"documents"`
+	}{[]json.RawMessage{}}
+	for query := (url.Values{"limit": {"200"}}); ; {
+		raw, err := server.Do(ctx, client.Call{Method: http.MethodGet, Path: []string{"documents"}, Query: query})
 		if err != nil {
 			return err
 		}
-		for _, d := range docs {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", d.Ref(), d.URL, d.ChangedAt, d.Title)
+		page, err := decode[struct {
+			Documents []json.RawMessage `json:"documents"`
+			Next      string            `json:"next"`
+		}](raw)
+		if err != nil {
+			return err
 		}
-		if next == "" {
-			return table.Flush()
+		all.Documents = append(all.Documents, page.Documents...)
+		if page.Next == "" {
+			break
 		}
-		after = next
-	}
-}
-
-type sectionCommand struct {
-	Get sectionGet `cmd:"" help:"Write a section's text to standard output."`
-	Put sectionPut `cmd:"" help:"Write a section's text, from a file or standard input, and print its new version."`
-}
-
-type sectionGet struct {
-	remote
-	Document string `arg:"" help:"Slug or document id."`
-	Section  string `arg:"" help:"Section id."`
-	JSON     bool   `name:"json" help:"Print everything that is known of it, with the version to base a write on."`
-}
-
-func (c sectionGet) Run(ctx context.Context, p *Program) error {
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	s, err := server.Section(ctx, c.Document, c.Section)
-	if err != nil {
-		return err
+		query.Set("after", page.Next)
 	}
 	if c.JSON {
-		encoder := json.NewEncoder(p.Stdout)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(s)
+		return p.printJSON(all)
 	}
-	_, err = fmt.Fprint(p.Stdout, s.Text)
-	return err
+	documents := make([]client.Listed, len(all.Documents))
+	for i, raw := range all.Documents {
+		if documents[i], err = decode[client.Listed](raw); err != nil {
+			return err
+		}
+	}
+	return p.print(func(out *printer) {
+		for _, d := range documents {
+			out.row(d.Ref(), d.URL, out.time(d.ChangedAt), d.Title)
+		}
+	})
 }
 
-type sectionPut struct {
-	remote
-	Document string `arg:"" help:"Slug or document id."`
-	Section  string `arg:"" help:"Section id; one that is not there yet is created."`
-	File     string `arg:"" optional:"" default:"-" help:"File with the text; - is standard input."`
-	Base     string `help:"Version that the text was written on, as section get --json tells; \"current\" replaces whatever is there."`
+type docShow struct {
+	asking
+	docArg
+	Version string `help:"As it was at this version." placeholder:"VERSION"`
 }
 
-func (c sectionPut) Run(ctx context.Context, p *Program) error {
-	text, err := p.read(c.File)
-	if err != nil {
-		return fmt.Errorf("read the text: %w", err)
+func (docShow) Help() string {
+	return `The outline has a line for each section: id, size in bytes, heading; removed ones last.
+
+Example, the version to base a write on:
+
+    cowrite doc show plan --json | jq -r .version`
+}
+
+func (c docShow) Run(ctx context.Context, p *Program) error {
+	return ask(ctx, p, c.asking, client.Read(c.Document, c.Version), func(out *printer, d client.Document) {
+		out.row("title", d.Title)
+		out.row("slug", d.Slug)
+		out.row("url", d.URL)
+		out.row("version", d.Version)
+		out.row("created", out.time(d.CreatedAt)+" by "+d.CreatedBy)
+		out.row("changed", out.time(d.ChangedAt))
+		out.row("events", d.LastSeq)
+		out.row()
+		for _, s := range d.Sections {
+			out.row(s.ID, len(s.Text), strings.Repeat("  ", max(0, s.Level-1))+s.Heading)
+		}
+		for _, s := range d.Removed {
+			out.row(s.ID, len(s.Text), strings.Repeat("  ", max(0, s.Level-1))+s.Heading, "(removed)")
+		}
+	})
+}
+
+type docRename struct {
+	asking
+	docArg
+	Slug  string `help:"New name in addresses." placeholder:"NAME"`
+	Title string `help:"New title." placeholder:"TEXT"`
+}
+
+func (docRename) Help() string {
+	return `Example:
+
+    cowrite doc rename plan --slug plan-2027 --title 'Plan for 2027'`
+}
+
+func (c docRename) Run(ctx context.Context, p *Program) error {
+	if c.Slug == "" && c.Title == "" {
+		return &exitError{exitUsage, errors.New("say --slug, --title or both")}
 	}
-	if !utf8.Valid(text) {
-		return errors.New("the text is not UTF-8")
+	change := map[string]string{}
+	if c.Slug != "" {
+		change["slug"] = c.Slug
 	}
-	server, err := c.client()
-	if err != nil {
-		return err
+	if c.Title != "" {
+		change["title"] = c.Title
 	}
-	defer server.Close()
-	s, err := server.PutSection(ctx, c.Document, c.Section, string(text), c.Base)
-	if err != nil {
-		return err
+	return ask(ctx, p, c.asking, client.Call{Method: http.MethodPatch, Path: c.path(), Body: change}, func(out *printer, d client.Listed) {
+		out.row(d.Ref(), d.URL, d.Title)
+	})
+}
+
+type docShare struct {
+	asking
+	docArg
+	For time.Duration `default:"24h" help:"How long the link lives, from 1m to 720h."`
+}
+
+func (docShare) Help() string {
+	return `It prints the link, when it ends, and the id to end it sooner with:
+
+    cowrite doc share plan --for 72h
+    cowrite keys revoke --remote ID`
+}
+
+func (c docShare) Run(ctx context.Context, p *Program) error {
+	type share struct {
+		ID        string `json:"id"`
+		URL       string `json:"url"`
+		ExpiresAt string `json:"expiresAt"`
 	}
-	if s.Merged {
-		fmt.Fprintln(p.Stderr, "cowrite: merged with what others wrote meanwhile")
+	call := client.Call{Method: http.MethodPost, Path: c.path("shares"), Body: map[string]float64{"expiresIn": c.For.Seconds()}}
+	return ask(ctx, p, c.asking, call, func(out *printer, s share) {
+		out.row(s.URL, "until "+out.time(s.ExpiresAt), s.ID)
+	})
+}
+
+type docDelete struct {
+	asking
+	docArg
+	Yes bool `help:"Really: it cannot be undone, and the slug is not given again."`
+}
+
+func (c docDelete) Run(ctx context.Context, p *Program) error {
+	if !c.Yes {
+		return &exitError{exitUsage, fmt.Errorf("deleting %s cannot be undone: say --yes", c.Document)}
 	}
-	if s.Advisory != nil {
-		fmt.Fprintf(p.Stderr, "cowrite: written, though %s holds the lease until %s\n", s.Advisory.Holder, s.Advisory.ExpiresAt)
-	}
-	_, err = fmt.Fprintln(p.Stdout, s.Version)
-	return err
+	return ask(ctx, p, c.asking, client.Call{Method: http.MethodDelete, Path: c.path()}, func(*printer, struct{}) {})
 }

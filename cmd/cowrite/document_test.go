@@ -65,7 +65,7 @@ func TestImportAndExportAreInverse(t *testing.T) {
 			if exit != 0 {
 				t.Fatalf("import: exit code %d: %s", exit, stderr)
 			}
-			ref, _, _ := strings.Cut(stdout, "\t")
+			ref, _, _ := strings.Cut(stdout, " ")
 			got, stderr, exit := p.exec(t, "", "doc", "export", ref)
 			if exit != 0 || got != content {
 				t.Errorf("export: exit code %d, %s\ngot  %q\nwant %q", exit, stderr, got, content)

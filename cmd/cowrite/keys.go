@@ -1,27 +1,37 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
-	"text/tabwriter"
 	"time"
 
+	"cowrite/cmd/cowrite/client"
 	"cowrite/crdt"
 	"cowrite/doc"
 	"cowrite/doc/sqlite"
+	"cowrite/web"
 )
 
 type keysCommand struct {
 	Create keysCreate `cmd:"" help:"Make a key and print it, alone, on standard output. It cannot be shown again."`
 	List   keysList   `cmd:"" help:"List the keys: id, agent, role, documents, made, state. The secrets are not stored."`
-	Revoke keysRevoke `cmd:"" help:"End a key. A running server closes what it opened within a second."`
+	Revoke keysRevoke `cmd:"" help:"End a key, or a link that doc share made. A running server closes what it opened within a second."`
+}
+
+// keysAt is where a command on keys works: on the data folder, or with an administrator's key on a running server.
+type keysAt struct {
+	folder
+	Remote bool `help:"Ask the server at --url, with an administrator's key, in place of opening the data folder."`
+	asking
 }
 
 // folder is the data folder that a command works on.
 type folder struct {
-	Data string `help:"Data folder of the server." default:"./data"`
+	Data string `help:"Data folder of the server." default:"./data" complete:"file"`
 }
 
 // keyring opens the keys in the data folder, beside a server that may be running on it.
@@ -41,51 +51,109 @@ func (f folder) mustExist() error {
 	return nil
 }
 
+// keySecret is a key with its secret.
+type keySecret struct {
+	web.KeyEntry
+	Key doc.Secret `json:"key"`
+}
+
+// keyEntry is a key of the data folder as the API tells it; a shared document goes by its id.
+func keyEntry(k doc.Key) web.KeyEntry {
+	e := web.KeyEntry{ID: k.ID, Agent: k.Agent, Role: k.Role, Documents: k.Pattern, CreatedAt: doc.FormatTime(k.CreatedAt)}
+	if !k.ExpiresAt.IsZero() {
+		e.ExpiresAt = doc.FormatTime(k.ExpiresAt)
+	}
+	if !k.RevokedAt.IsZero() {
+		e.RevokedAt = doc.FormatTime(k.RevokedAt)
+	}
+	if k.Document != (crdt.DocumentID{}) {
+		e.Share = k.Document.String()
+	}
+	return e
+}
+
 type keysCreate struct {
-	folder
-	Agent     string        `required:"" help:"Name of the agent or person that the key speaks for."`
-	Role      string        `required:"" help:"viewer reads, editor writes and leases, admin does everything."`
-	Documents string        `default:"*" help:"Documents that the key opens: a pattern on slugs, with *."`
-	Expires   time.Duration `help:"How long the key lives, such as 720h; without it until revoked."`
+	keysAt
+	Agent     string        `required:"" help:"Name of the agent or person that the key speaks for." placeholder:"NAME"`
+	Role      string        `required:"" help:"viewer reads, editor writes and leases, admin does everything." complete:"viewer,editor,admin" placeholder:"ROLE"`
+	Documents string        `default:"*" help:"Documents that the key opens: a pattern on slugs, with *." placeholder:"PATTERN"`
+	Expires   time.Duration `help:"How long the key lives, such as 720h; without it until revoked." placeholder:"TIME"`
+}
+
+func (keysCreate) Help() string {
+	return `Examples:
+
+    cowrite keys create --agent alpha --role editor
+    cowrite keys create --agent reader --role viewer --documents 'team-*' --expires 720h
+    COWRITE_KEY=$(cowrite keys create --remote --agent beta --role editor)`
 }
 
 func (c keysCreate) Run(ctx context.Context, p *Program) error {
-	agent, err := doc.ParseAgent(c.Agent)
-	if err != nil {
-		return err
-	}
-	role, err := doc.ParseRole(c.Role)
-	if err != nil {
-		return err
-	}
-	pattern, err := doc.ParsePattern(c.Documents)
-	if err != nil {
-		return err
-	}
-	k := doc.Key{Agent: agent, Role: role, Pattern: pattern}
-	switch {
-	case c.Expires < 0:
+	if c.Expires < 0 {
 		return fmt.Errorf("--expires is how long the key lives, and %s is over already", c.Expires)
-	case c.Expires > 0:
-		k.ExpiresAt = time.Now().Add(c.Expires)
 	}
-	keys, closeStore, err := c.keyring(ctx)
+	if c.Remote {
+		body := map[string]any{"agent": c.Agent, "role": c.Role, "documents": c.Documents}
+		if c.Expires > 0 {
+			body["expiresIn"] = c.Expires.Seconds()
+		}
+		call := client.Call{Method: http.MethodPost, Path: []string{"keys"}, Body: body}
+		return ask(ctx, p, c.asking, call, func(out *printer, k keySecret) { out.row(k.Key) })
+	}
+	made, secret, err := c.inFolder(ctx)
 	if err != nil {
 		return err
 	}
-	_, secret, err := keys.Create(ctx, k)
-	if err := errors.Join(err, closeStore()); err != nil {
-		return err
+	if c.JSON {
+		return p.printJSON(keySecret{keyEntry(made), secret})
 	}
 	_, err = fmt.Fprintln(p.Stdout, secret)
 	return err
 }
 
+func (c keysCreate) inFolder(ctx context.Context) (doc.Key, doc.Secret, error) {
+	agent, err := doc.ParseAgent(c.Agent)
+	if err != nil {
+		return doc.Key{}, "", err
+	}
+	role, err := doc.ParseRole(c.Role)
+	if err != nil {
+		return doc.Key{}, "", err
+	}
+	pattern, err := doc.ParsePattern(c.Documents)
+	if err != nil {
+		return doc.Key{}, "", err
+	}
+	k := doc.Key{Agent: agent, Role: role, Pattern: pattern}
+	if c.Expires > 0 {
+		k.ExpiresAt = time.Now().Add(c.Expires)
+	}
+	keys, closeStore, err := c.keyring(ctx)
+	if err != nil {
+		return doc.Key{}, "", err
+	}
+	made, secret, err := keys.Create(ctx, k)
+	return made, secret, errors.Join(err, closeStore())
+}
+
 type keysList struct {
-	folder
+	keysAt
+}
+
+// keyList is the answer about all keys.
+type keyList struct {
+	Keys []web.KeyEntry `json:"keys"`
 }
 
 func (c keysList) Run(ctx context.Context, p *Program) error {
+	show := func(out *printer, all keyList) {
+		for _, k := range all.Keys {
+			out.row(k.ID, k.Agent, k.Role, cmp.Or(k.Share, k.Documents), out.time(k.CreatedAt), keyState(k, out))
+		}
+	}
+	if c.Remote {
+		return ask(ctx, p, c.asking, client.Call{Method: http.MethodGet, Path: []string{"keys"}}, show)
+	}
 	if err := c.mustExist(); err != nil {
 		return err
 	}
@@ -93,43 +161,43 @@ func (c keysList) Run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return err
 	}
-	all, err := keys.List(ctx)
+	stored, err := keys.List(ctx)
 	if err := errors.Join(err, closeStore()); err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	for _, k := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Agent, k.Role, documents(k), doc.FormatTime(k.CreatedAt), state(k, time.Now()))
+	all := keyList{[]web.KeyEntry{}}
+	for _, k := range stored {
+		all.Keys = append(all.Keys, keyEntry(k))
 	}
-	return table.Flush()
+	if c.JSON {
+		return p.printJSON(all)
+	}
+	return p.print(func(out *printer) { show(out, all) })
 }
 
-// documents says what the key opens.
-func documents(k doc.Key) string {
-	if k.Document != (crdt.DocumentID{}) {
-		return k.Document.String()
-	}
-	return k.Pattern
-}
-
-func state(k doc.Key, now time.Time) string {
+// keyState says whether a key still opens anything.
+func keyState(k web.KeyEntry, out *printer) string {
+	end, err := time.Parse(time.RFC3339, k.ExpiresAt)
 	switch {
-	case !k.RevokedAt.IsZero():
-		return "revoked " + doc.FormatTime(k.RevokedAt)
-	case !k.Live(now):
-		return "ended " + doc.FormatTime(k.ExpiresAt)
-	case !k.ExpiresAt.IsZero():
-		return "until " + doc.FormatTime(k.ExpiresAt)
+	case k.RevokedAt != "":
+		return "revoked " + out.time(k.RevokedAt)
+	case err == nil && !time.Now().Before(end):
+		return "ended " + out.time(k.ExpiresAt)
+	case k.ExpiresAt != "":
+		return "until " + out.time(k.ExpiresAt)
 	}
 	return "live"
 }
 
 type keysRevoke struct {
-	folder
+	keysAt
 	ID string `arg:"" help:"Id of the key, as keys list shows it."`
 }
 
-func (c keysRevoke) Run(ctx context.Context) error {
+func (c keysRevoke) Run(ctx context.Context, p *Program) error {
+	if c.Remote {
+		return ask(ctx, p, c.asking, client.Call{Method: http.MethodDelete, Path: []string{"keys", c.ID}}, func(*printer, struct{}) {})
+	}
 	if err := c.mustExist(); err != nil {
 		return err
 	}
@@ -137,5 +205,8 @@ func (c keysRevoke) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(keys.Revoke(ctx, doc.KeyID(c.ID)), closeStore())
+	if err := errors.Join(keys.Revoke(ctx, doc.KeyID(c.ID)), closeStore()); err != nil || !c.JSON {
+		return err
+	}
+	return p.printJSON(map[string]any{"revoked": true, "id": c.ID})
 }

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"text/tabwriter"
+	"errors"
+	"net/http"
+	"net/url"
 	"time"
 
 	"cowrite/cmd/cowrite/client"
@@ -13,19 +13,27 @@ import (
 )
 
 type leaseCommand struct {
-	Acquire leaseAcquire `cmd:"" help:"Take the lease of a section or of any other resource. Exit code 1 says who holds it and until when."`
-	Renew   leaseRenew   `cmd:"" help:"Set the end of the key's own lease to now and the duration."`
-	Release leaseRelease `cmd:"" help:"Give the key's own lease back."`
-	List    leaseList    `cmd:"" help:"List the live leases of a document's sections."`
-	Wait    leaseWait    `cmd:"" help:"Show who waits for what, or who holds and waits for one resource."`
-	Run     leaseRun     `cmd:"" help:"Hold a lease while a command runs. Exit code: the command's own (128 and the signal that killed it); 124 the lease was lost and the command ended; 125 there was no lease and the command was not started; 126 the command cannot be run; 127 there is no such command."`
+	Acquire  leaseAcquire  `cmd:"" help:"Take the lease of a section or of any other resource: lease id, holder, end, fence. Refused, it says who holds it and until when."`
+	Renew    leaseRenew    `cmd:"" help:"Set the end of the key's own lease to now and the duration."`
+	Release  leaseRelease  `cmd:"" help:"Give the key's own lease back; an administrator ends anybody's with --force."`
+	Transfer leaseTransfer `cmd:"" help:"Hand the key's own lease of a section to another agent, with no instant in between."`
+	Leave    leaseLeave    `cmd:"" help:"Give up the key's place in a queue."`
+	Status   leaseStatus   `cmd:"" help:"Who holds one resource and who waits for it; without one, all that is held or waited for."`
+	Wait     leaseWait     `cmd:"" help:"Show every queue, and the waits that were refused as deadlocks in the last hour."`
+	List     leaseList     `cmd:"" help:"List the live leases and queues of a document: section, agent, end or place, reason."`
+	Ledger   leaseLedger   `cmd:"" help:"Read what became of every lease, in order: number, time, agent, action, resource, fence."`
+	Check    leaseCheck    `cmd:"" help:"Say whether a fence is the present one, or stale. Exit code 3 says that it is not the present one."`
+	Run      leaseRun      `cmd:"" help:"Hold a lease while a command runs."`
+}
+
+func (leaseCommand) Help() string {
+	return "A lease is advisory: it asks others to keep off, and never stops a write. It ends by itself, after 1 to 300 seconds."
 }
 
 // leaseTarget is what a lease is of.
 type leaseTarget struct {
-	remote
-	Resource string `arg:"" help:"Any name, such as lock:deploy/production or section:plan/goals; or the document of the section."`
-	Section  string `arg:"" optional:"" help:"Section id, behind a document."`
+	Resource string `arg:"" help:"Any name, such as lock:deploy/production or section:plan/goals; or the document of the section." complete:"document"`
+	Section  string `arg:"" optional:"" help:"Section id, behind a document." complete:"section"`
 }
 
 // name is what the target is called at the server's door.
@@ -38,15 +46,15 @@ func (t leaseTarget) name() string {
 
 // leaseAsk is what is asked for with a lease.
 type leaseAsk struct {
-	For       time.Duration   `default:"60s" help:"How long, from 1s to 300s."`
+	For       time.Duration   `default:"60s" help:"How long, from 1s to 300s (5m)."`
 	Operation lease.Operation `default:"write" enum:"read,write,delete" help:"What for: reads share, but of locks; a write or delete excludes everything."`
 	Reason    string          `help:"What for, in words; others see it."`
 	Wait      time.Duration   `default:"0s" help:"Wait in the queue for at most this long; without it a lease that is held is refused at once."`
 }
 
-// acquire takes a lease for the key's agent. Without waiting, it takes no place in the queue either: whoever asked
-// is gone the next moment.
-func (a leaseAsk) acquire(ctx context.Context, server *client.Client, resource string) (wire.ResourceLease, error) {
+// acquire takes a lease for the key's agent. Without waiting it takes no place in the queue either, unless queue says
+// so: whoever asked is gone the next moment.
+func (a leaseAsk) acquire(ctx context.Context, server *client.Client, resource string, queue bool) (wire.ResourceLease, error) {
 	agent, err := server.Agent(ctx)
 	if err != nil {
 		return wire.ResourceLease{}, err
@@ -57,35 +65,54 @@ func (a leaseAsk) acquire(ctx context.Context, server *client.Client, resource s
 	if a.Wait > 0 {
 		return server.AwaitResource(ctx, ask, a.Wait)
 	}
-	ask.Queue = new(bool)
+	ask.Queue = &queue
 	return server.AcquireResource(ctx, ask)
 }
 
 type leaseAcquire struct {
+	asking
 	leaseTarget
 	leaseAsk
+	Queue bool `help:"Refused, take a place in the queue for half a minute, in which to ask again."`
+}
+
+func (leaseAcquire) Help() string {
+	return `Examples:
+
+    cowrite lease acquire plan goals --for 5m --reason 'rewriting the goals'
+    cowrite lease acquire lock:deploy/production --wait 2m
+    cowrite lease acquire lock:deploy/production --json | jq .lease.fence`
 }
 
 func (c leaseAcquire) Run(ctx context.Context, p *Program) error {
-	server, err := c.client()
+	server, err := c.client(p)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	l, err := c.acquire(ctx, server, c.name())
+	l, err := c.acquire(ctx, server, c.name(), c.Queue)
 	if err != nil {
 		return err
 	}
-	return p.printLease(l)
+	return p.printGrant(c.asking, l)
+}
+
+// printGrant prints a lease that was granted or renewed.
+func (p *Program) printGrant(a asking, l wire.ResourceLease) error {
+	if a.JSON {
+		return p.printJSON(wire.ResourceLeaseGrant{OK: true, Lease: l})
+	}
+	return p.print(func(out *printer) { out.row(l.LeaseID, wire.AgentOf(string(l.Holder)), out.time(l.ExpiresAt), l.Fence) })
 }
 
 type leaseRenew struct {
+	asking
 	leaseTarget
-	For time.Duration `default:"60s" help:"How long from now, from 1s to 300s."`
+	For time.Duration `default:"60s" help:"How long from now, from 1s to 300s (5m)."`
 }
 
 func (c leaseRenew) Run(ctx context.Context, p *Program) error {
-	server, err := c.client()
+	server, err := c.client(p)
 	if err != nil {
 		return err
 	}
@@ -98,86 +125,78 @@ func (c leaseRenew) Run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return err
 	}
-	return p.printLease(l)
-}
-
-// printLease tells a lease in one line: id, holder, end, fence.
-func (p *Program) printLease(l wire.ResourceLease) error {
-	_, err := fmt.Fprintf(p.Stdout, "%s\t%s\t%s\t%d\n", l.LeaseID, wire.AgentOf(string(l.Holder)), l.ExpiresAt, l.Fence)
-	return err
+	return p.printGrant(c.asking, l)
 }
 
 type leaseRelease struct {
+	asking
 	leaseTarget
-	ID lease.ID `name:"id" help:"Only if the lease is this grant."`
+	ID     lease.ID `name:"id" help:"Only if the lease is this grant." placeholder:"LEASE"`
+	Force  bool     `help:"End anybody's lease of a section; the key is an administrator's."`
+	Reason string   `help:"With --force: why, for the log and the former holder." placeholder:"TEXT"`
 }
 
-func (c leaseRelease) Run(ctx context.Context) error {
-	server, err := c.client()
+func (leaseRelease) Help() string {
+	return `Examples:
+
+    cowrite lease release plan goals
+    cowrite lease release plan goals --force --reason 'the agent hangs'`
+}
+
+func (c leaseRelease) Run(ctx context.Context, p *Program) error {
+	if c.Force {
+		call, err := c.sectionCall(http.MethodDelete)
+		if err != nil {
+			return err
+		}
+		call.Query = url.Values{"force": {"true"}, "reason": {c.Reason}}
+		return ask(ctx, p, c.asking, call, func(*printer, struct{}) {})
+	}
+	server, err := c.client(p)
 	if err != nil {
 		return err
 	}
-	defer server.Close()
 	agent, err := server.Agent(ctx)
+	server.Close()
 	if err != nil {
 		return err
 	}
-	return server.ReleaseResource(ctx, wire.DIDOf(agent), c.name(), c.ID)
+	call := client.Coordination(http.MethodPost, "release")
+	call.Body = wire.ResourceLeaseRelease{Resource: c.name(), ActorDID: string(wire.DIDOf(agent)), LeaseID: string(c.ID)}
+	return ask(ctx, p, c.asking, call, func(*printer, struct{}) {})
 }
 
-type leaseList struct {
-	remote
-	Document string `arg:"" help:"Slug or document id."`
+// sectionCall is a call about the lease of a section, for what there is at no other resource.
+func (t leaseTarget) sectionCall(method string, more ...string) (client.Call, error) {
+	if t.Section == "" {
+		return client.Call{}, &exitError{exitUsage, errors.New("this is for sections alone: say the document and the section")}
+	}
+	s := sectionArg{docArg{t.Resource}, t.Section}
+	return client.Call{Method: method, Path: s.path(append([]string{"lease"}, more...)...)}, nil
 }
 
-func (c leaseList) Run(ctx context.Context, p *Program) error {
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	leases, err := server.Leases(ctx, c.Document)
-	if err != nil {
-		return err
-	}
-	table := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	for _, l := range leases {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.SectionID, l.Holder, l.ExpiresAt, l.Reason)
-	}
-	return table.Flush()
+type leaseTransfer struct {
+	asking
+	sectionArg
+	To string `arg:"" help:"Agent that may write to the document."`
 }
 
-type leaseWait struct {
-	remote
-	Resource string `arg:"" optional:"" help:"One resource's holders and queue; without it every queue."`
-	Section  string `arg:"" optional:"" help:"Section id, behind a document."`
+func (c leaseTransfer) Run(ctx context.Context, p *Program) error {
+	call := client.Call{Method: http.MethodPost, Path: c.path("lease", "transfer"), Body: map[string]string{"to": c.To}}
+	return ask(ctx, p, c.asking, call, func(out *printer, l client.Lease) { out.row(l.LeaseID, l.Holder, out.time(l.ExpiresAt), l.Fence) })
 }
 
-func (c leaseWait) Run(ctx context.Context, p *Program) error {
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	out, err := server.Queues(ctx, leaseTarget{Resource: c.Resource, Section: c.Section}.name())
-	if err != nil {
-		return err
-	}
-	table := tabwriter.NewWriter(p.Stdout, 0, 8, 2, ' ', 0)
-	for _, q := range out.Queues {
-		for _, holder := range q.Holders {
-			fmt.Fprintf(table, "%s\tholds\t%s\t\n", q.Resource, wire.AgentOf(string(holder)))
+type leaseLeave struct {
+	asking
+	leaseTarget
+}
+
+func (c leaseLeave) Run(ctx context.Context, p *Program) error {
+	call := client.Coordination(http.MethodDelete, "wait")
+	call.Query = url.Values{"resource": {c.name()}}
+	return ask(ctx, p, c.asking, call, func(out *printer, left wire.LeftResourceQueue) {
+		if !left.Left {
+			out.row("there was no place to give up")
 		}
-		for _, w := range q.Waiters {
-			fmt.Fprintf(table, "%s\twaits\t%s\t%d, since %s\n", q.Resource, wire.AgentOf(string(w.ActorDID)), w.Position, w.Since)
-		}
-	}
-	for _, d := range out.Deadlocks {
-		var steps []string
-		for i, actor := range d.Actors {
-			steps = append(steps, fmt.Sprintf("%s for %s", wire.AgentOf(string(actor)), d.Resources[i]))
-		}
-		fmt.Fprintf(table, "%s\tdeadlock\t%s\trefused at %s\n", d.Resources[0], strings.Join(steps, ", "), d.At)
-	}
-	return table.Flush()
+	})
 }

@@ -21,7 +21,7 @@ const (
 	exitLeaseLost = 124
 	exitNoLease   = 125
 	exitCannotRun = 126
-	exitNotFound  = 127
+	exitNoCommand = 127
 	exitSignalled = 128 // and the signal's number
 )
 
@@ -41,14 +41,29 @@ type leaseRun struct {
 	Command  []string      `arg:"" help:"The command with its arguments, behind --."`
 }
 
+func (leaseRun) Help() string {
+	return `The command learns of the lease from COWRITE_LEASE_RESOURCE, COWRITE_LEASE_ID and COWRITE_LEASE_FENCE. The lease is renewed while it runs, and given back behind it; when it is lost, the command is ended.
+
+Exit codes: the command's own, or 128 and the signal that killed it; and
+
+    124  the lease was lost, and the command ended
+    125  there was no lease, and the command was not started
+    126  the command cannot be run
+    127  there is no such command
+
+Example:
+
+    cowrite lease run lock:deploy/production --wait 60s -- ./deploy.sh`
+}
+
 func (c leaseRun) Run(ctx context.Context, p *Program) error {
-	server, err := c.client()
+	server, err := c.client(p)
 	if err != nil {
 		return &exitError{exitNoLease, err}
 	}
 	defer server.Close()
 	asked := time.Now()
-	held, err := c.acquire(ctx, server, c.Resource)
+	held, err := c.acquire(ctx, server, c.Resource, false)
 	if err != nil {
 		return &exitError{exitNoLease, err}
 	}
@@ -150,7 +165,7 @@ func startCommand(p *Program, args []string, held wire.ResourceLease) (*command,
 	if err := run.cmd.Start(); err != nil {
 		exit := exitCannotRun
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			exit = exitNotFound
+			exit = exitNoCommand
 		}
 		return nil, &exitError{exit, fmt.Errorf("start the command: %w", err)}
 	}

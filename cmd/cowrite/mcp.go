@@ -33,15 +33,16 @@ func (c mcpCommand) Help() string {
 }
 
 func (c mcpCommand) Run(ctx context.Context, p *Program) error {
-	if c.Key == "" {
-		return errNoKey
+	key, err := c.key(p)
+	if err != nil {
+		return err
 	}
 	endpoint, err := url.Parse(c.URL)
 	if err != nil {
 		return fmt.Errorf("read the server's address: %w", err)
 	}
 	b := &bridge{endpoint: endpoint.JoinPath(web.MCPPath).String(), gate: make(chan struct{}, 1), unheard: make(chan struct{}, 1), subscribed: map[string]bool{}}
-	b.http = &http.Client{Transport: bearer{http.DefaultTransport, c.Key, b.streamEnded}}
+	b.http = &http.Client{Transport: bearer{http.DefaultTransport, string(key), b.streamEnded}}
 	defer b.close()
 	hello, err := b.hello(ctx)
 	if err != nil {

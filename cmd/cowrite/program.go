@@ -3,27 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"runtime/debug"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
-
-	"cowrite/cmd/cowrite/client"
-	"cowrite/doc"
-	"cowrite/doc/code"
-)
-
-// Exit codes.
-const (
-	exitFailed = 1 // one line on stderr says what failed
-	exitUsage  = 2 // the command line was not understood
 )
 
 // Program is the command line with everything that it takes from its surroundings, so that a test can start
@@ -33,32 +21,43 @@ type Program struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Env    func(name string) string
+	Zone   *time.Location   // of the reader; nil: the machine's
 	Worker func() *exec.Cmd // starts `cowrite worker`; nil: this binary
 }
 
-// commands is the grammar of the command line.
+// commands is the grammar of the command line: what --help tells and what the shells complete is read off it.
 type commands struct {
-	Serve   serveCommand   `cmd:"" help:"Run the server."`
-	Keys    keysCommand    `cmd:"" help:"Create, list and revoke API keys, on the data folder itself; the server may be running."`
-	Doc     docCommand     `cmd:"" help:"Bring documents in and out."`
-	Section sectionCommand `cmd:"" help:"Read and write one section."`
-	Lease   leaseCommand   `cmd:"" help:"Take, renew, give back and list leases, and hold one while a command runs. A lease is advisory: it never stops a write."`
-	Events  eventsCommand  `cmd:"" help:"Follow and verify a document's event log."`
-	MCP     mcpCommand     `cmd:"" help:"Speak the Model Context Protocol on standard input and output, for a running server."`
-	Bench   benchCommand   `cmd:"" help:"Measure this machine."`
-	Version versionCommand `cmd:"" help:"Print the version."`
-	Worker  workerCommand  `cmd:"" hidden:""`
+	Doc        docCommand        `cmd:"" group:"work" help:"Documents: make, bring in and out, list, read, compare, rename, share, delete."`
+	Section    sectionCommand    `cmd:"" group:"work" help:"Sections: read, edit, add, move, remove, restore; who wrote what, and when; back to what was."`
+	Lease      leaseCommand      `cmd:"" group:"work" help:"Leases of sections and of any other name: take, renew, hand over, give back, queue; hold one while a command runs."`
+	Events     eventsCommand     `cmd:"" group:"work" help:"A document's event log: read, follow, verify; post messages."`
+	Agent      agentCommand      `cmd:"" group:"who" help:"Agents: their trust, what they hold and what they wait for."`
+	Whoami     whoamiCommand     `cmd:"" group:"who" help:"Whom the key acts for, and what it may do."`
+	Keys       keysCommand       `cmd:"" group:"who" help:"API keys: create, list, revoke; in the server's data folder, or over REST with --remote."`
+	Admin      adminCommand      `cmd:"" group:"server" help:"For administrators: documents by size, open sockets, documents out of service."`
+	Serve      serveCommand      `cmd:"" group:"server" help:"Run the server."`
+	MCP        mcpCommand        `cmd:"" group:"server" help:"Speak the Model Context Protocol on standard input and output, for a running server."`
+	Bench      benchCommand      `cmd:"" group:"server" help:"Measure this machine."`
+	Completion completionCommand `cmd:"" group:"server" help:"Print what makes a shell complete commands, flags, and the names of documents and sections."`
+	Version    versionCommand    `cmd:"" group:"server" help:"Print the version."`
+	Worker     workerCommand     `cmd:"" hidden:""`
+	Complete   completeCommand   `cmd:"" hidden:""`
 }
 
-// Run parses args, runs the command and returns the exit code. It returns soon after ctx ends.
-func (p *Program) Run(ctx context.Context, args []string) int {
-	var grammar commands
-	left := false // --help was served
-	parser, err := kong.New(&grammar,
+// parser reads command lines into the grammar. exit is called when --help was served.
+func (p *Program) parser(ctx context.Context, exit func(int)) *kong.Kong {
+	parser, err := kong.New(&commands{},
 		kong.Name("cowrite"),
-		kong.Description("A server for documents that several agents and people write at once."),
+		kong.Description("A server for documents that several agents and people write at once, and its command line."),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "work", Title: "Work on documents:"}, {Key: "who", Title: "Agents and keys:"}, {Key: "server", Title: "The server and this program:"},
+			{Key: "reach", Title: "Reach the server:"},
+		}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: helpWidth}),
+		kong.Help(help),
+		kong.Vars{"url": defaultURL},
 		kong.Writers(p.Stdout, p.Stderr),
-		kong.Exit(func(int) { left = true }),
+		kong.Exit(exit),
 		kong.Resolvers(kong.ResolverFunc(p.fromEnv)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(p),
@@ -66,46 +65,44 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	if err != nil {
 		panic(fmt.Sprintf("the grammar of the command line is wrong: %v", err))
 	}
-	parsed, err := parser.Parse(args)
+	return parser
+}
+
+// helpWidth is the most columns that --help fills.
+const helpWidth = 110
+
+// help prints --help; behind that of the whole program what holds for every command.
+func help(options kong.HelpOptions, ctx *kong.Context) error {
+	if err := kong.DefaultHelpPrinter(options, ctx); err != nil || ctx.Selected() != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(ctx.Stdout, "\n%s\n\n%s\n", surroundings, exitHelp())
+	return err
+}
+
+// Run parses args, runs the command and returns the exit code. It returns soon after ctx ends.
+func (p *Program) Run(ctx context.Context, args []string) int {
+	left := false // --help was served
+	parsed, err := p.parser(ctx, func(int) { left = true }).Parse(args)
 	switch {
 	case left:
 		return 0
 	case err != nil:
-		fmt.Fprintf(p.Stderr, "cowrite: %v (cowrite --help shows the commands)\n", err)
+		fmt.Fprintf(p.Stderr, "cowrite: %s (cowrite --help shows the commands)\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return exitUsage
 	}
-	return p.ended(parsed.Run())
+	return p.ended(parsed.Run(), asksJSON(parsed))
 }
 
-// ended tells what failed, if anything did, and gives the exit code.
-func (p *Program) ended(err error) int {
-	if err == nil {
-		return 0
-	}
-	exit := exitFailed
-	if e, ok := errors.AsType[*exitError](err); ok {
-		if exit = e.code; e.error == nil {
-			return exit
+// asksJSON says whether the command was asked to answer in JSON.
+func asksJSON(parsed *kong.Context) bool {
+	for _, flag := range parsed.Flags() {
+		if flag.Name == "json" {
+			return flag.Target.Bool()
 		}
 	}
-	fmt.Fprintf(p.Stderr, "cowrite: %s\n", oneLine(err))
-	return exit
+	return false
 }
-
-// exitError is the end of a command with an exit code of its own; without an error there is nothing to tell.
-type exitError struct {
-	code int
-	error
-}
-
-func (e *exitError) Error() string {
-	if e.error == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.error.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.error }
 
 // fromEnv gives a flag that was not set the value of the environment variable in its tag "from".
 func (p *Program) fromEnv(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
@@ -115,46 +112,6 @@ func (p *Program) fromEnv(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 		}
 	}
 	return nil, nil
-}
-
-// maxFactBytes is the longest fact of a refusal that is shown.
-const maxFactBytes = 200
-
-// oneLine says what went wrong in one line; a refusal with its code and facts, which tell what to do next.
-func oneLine(err error) string {
-	text := err.Error()
-	var refused *code.Error
-	if errors.As(err, &refused) {
-		var b strings.Builder
-		fmt.Fprintf(&b, "%s: %s", refused.Code, refused.Message)
-		for _, name := range slices.Sorted(maps.Keys(refused.Facts)) {
-			switch value := refused.Facts[name].(type) {
-			case string:
-				if len(value) <= maxFactBytes && !strings.Contains(value, "\n") { // not the text of a section
-					fmt.Fprintf(&b, " %s=%s", name, value)
-				}
-			case float64, bool:
-				fmt.Fprintf(&b, " %s=%v", name, value)
-			}
-		}
-		text = b.String()
-	}
-	return strings.ReplaceAll(text, "\n", "; ")
-}
-
-// remote is the flags of a command that calls a server.
-type remote struct {
-	URL string `name:"url" help:"Address of the server ($$COWRITE_URL)." from:"COWRITE_URL" default:"http://127.0.0.1:8080"`
-	Key string `help:"API key ($$COWRITE_KEY); as a flag it is seen in the list of processes." from:"COWRITE_KEY"`
-}
-
-var errNoKey = errors.New("an API key is needed: set COWRITE_KEY or --key")
-
-func (r remote) client() (*client.Client, error) {
-	if r.Key == "" {
-		return nil, errNoKey
-	}
-	return client.New(r.URL, doc.Secret(r.Key))
 }
 
 // read gives the content of the named file, or of standard input for "-".

@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,11 +20,12 @@ import (
 
 // The scripts in testdata are what a user sees of the command line. Besides the usual commands there are
 //
-//	serve DATA ...  start a server on a free port and set COWRITE_URL; its output goes to server.out and server.err
+//	serve DATA ...  start a server on a free port and set COWRITE_URL and SERVER_PID; its output goes to server.out and server.err
 //	shutdown        end it with SIGTERM, which must give exit code 0
 //	crash           end it with SIGKILL
 //	setenv NAME F   set a variable to the content of file F (or stdout), without its line end
 //	column NAME N F set a variable to the N-th word of the first line of file F (or stdout)
+//	fact NAME K F N set a variable to the N-th (or only) string called K in the JSON of file F (or stdout)
 //	shut-out KEY    wait until the server refuses the key: at most one second
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -37,6 +40,7 @@ func TestScripts(t *testing.T) {
 				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
 			},
 			"column":   columnScript,
+			"fact":     factScript,
 			"shut-out": shutOutScript,
 		},
 		Setup: func(env *testscript.Env) error {
@@ -60,6 +64,7 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	*running(ts) = p
 	ts.Defer(func() { _, _ = p.end(syscall.SIGKILL) })
 	ts.Setenv("COWRITE_URL", p.address)
+	ts.Setenv("SERVER_PID", strconv.Itoa(p.cmd.Process.Pid))
 	ts.Setenv("ADDR", strings.TrimPrefix(p.address, "http://"))
 	saveOutput(ts, p)
 }
@@ -89,6 +94,23 @@ func columnScript(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("the first line has no word %s: %q", args[1], line)
 	}
 	ts.Setenv(args[0], words[n])
+}
+
+func factScript(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 || len(args) > 4 {
+		ts.Fatalf("usage: fact NAME KEY FILE [N]")
+	}
+	n := 1
+	if len(args) == 4 {
+		var err error
+		n, err = strconv.Atoi(args[3])
+		ts.Check(err)
+	}
+	found := regexp.MustCompile(`"`+args[1]+`":"([^"]*)"`).FindAllStringSubmatch(ts.ReadFile(args[2]), -1)
+	if n < 1 || n > len(found) {
+		ts.Fatalf("there are %d strings called %s, and none is number %d", len(found), args[1], n)
+	}
+	ts.Setenv(args[0], found[n-1][1])
 }
 
 func shutOutScript(ts *testscript.TestScript, neg bool, args []string) {

@@ -47,47 +47,47 @@ func New(address string, key doc.Secret) (*Client, error) {
 // Close lets idle connections go.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// call is one request and where its answer goes.
-type call struct {
-	method string
-	path   []string // segments behind /api/v1, not yet escaped
-	query  url.Values
-	accept string // "" is JSON
-	body   any    // sent as JSON unless nil
-	raw    []byte // sent as it is where there is no body; header says what it is
-	header map[string]string
+// Call is one request.
+type Call struct {
+	Method string
+	Path   []string // segments behind /api/v1, not yet escaped
+	Query  url.Values
+	Accept string // "" is JSON
+	Body   any    // sent as JSON unless nil
+	Raw    []byte // sent as it is where there is no Body; Header says what it is
+	Header map[string]string
 }
 
-// do sends a call and returns the answer of a success; the caller closes its body.
-func (c *Client) do(ctx context.Context, in call) (*http.Response, error) {
+// open sends a call and returns the answer of a success; the caller closes its body.
+func (c *Client) open(ctx context.Context, in Call) (*http.Response, error) {
 	var body io.Reader
-	if in.body != nil {
-		encoded, err := json.Marshal(in.body)
+	if in.Body != nil {
+		encoded, err := json.Marshal(in.Body)
 		if err != nil {
 			return nil, fmt.Errorf("encode the request: %w", err)
 		}
 		body = bytes.NewReader(encoded)
-	} else if in.raw != nil {
-		body = bytes.NewReader(in.raw)
+	} else if in.Raw != nil {
+		body = bytes.NewReader(in.Raw)
 	}
 	segments := []string{"api", "v1"}
-	for _, s := range in.path {
+	for _, s := range in.Path {
 		segments = append(segments, url.PathEscape(s))
 	}
 	target := c.base.JoinPath(segments...)
-	target.RawQuery = in.query.Encode()
-	req, err := http.NewRequestWithContext(ctx, in.method, target.String(), body)
+	target.RawQuery = in.Query.Encode()
+	req, err := http.NewRequestWithContext(ctx, in.Method, target.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
-	if in.body != nil {
+	if in.Body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "application/json")
-	if in.accept != "" {
-		req.Header.Set("Accept", in.accept)
+	if in.Accept != "" {
+		req.Header.Set("Accept", in.Accept)
 	}
-	for name, value := range in.header {
+	for name, value := range in.Header {
 		req.Header.Set(name, value)
 	}
 	if c.key != "" {
@@ -104,23 +104,34 @@ func (c *Client) do(ctx context.Context, in call) (*http.Response, error) {
 	return nil, refusal(resp)
 }
 
-// json sends a call and decodes the answer into out, which may be nil.
-func (c *Client) json(ctx context.Context, in call, out any) error {
-	resp, err := c.do(ctx, in)
+// Do sends a call and returns the JSON of its answer, as it came.
+func (c *Client) Do(ctx context.Context, in Call) (json.RawMessage, error) {
+	resp, err := c.open(ctx, in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
-	if out == nil {
-		return nil
+	var answer json.RawMessage
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("read the answer to %s %s: %w", in.Method, strings.Join(in.Path, "/"), err)
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return fmt.Errorf("read the answer to %s %s: %w", in.method, strings.Join(in.path, "/"), err)
+	return answer, nil
+}
+
+// json sends a call and decodes the answer into out, which may be nil.
+func (c *Client) json(ctx context.Context, in Call, out any) error {
+	answer, err := c.Do(ctx, in)
+	if err != nil || out == nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("read the answer to %s %s: %w", in.Method, strings.Join(in.Path, "/"), err)
 	}
 	return nil
 }
 
-// refusal turns the body of an error answer back into the error that the server meant.
+// refusal turns the body of an error answer back into the error that the server meant. The coordination door spells
+// its codes in lower case: here they are as in the table.
 func refusal(resp *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusalBytes))
 	facts := map[string]any{}
@@ -132,7 +143,8 @@ func refusal(resp *http.Response) error {
 		return errors.Join(fmt.Errorf("the server answered %s, which is no answer of Cowrite", resp.Status), err)
 	}
 	message, _ := facts["message"].(string)
-	delete(facts, "error")
-	delete(facts, "message")
-	return &code.Error{Code: code.Code(word), Message: message, Facts: facts}
+	for _, said := range []string{"error", "message", "ok"} {
+		delete(facts, said)
+	}
+	return &code.Error{Code: code.Code(strings.ToUpper(word)), Message: message, Facts: facts}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"cowrite/doc/code"
@@ -13,23 +12,29 @@ import (
 	"cowrite/lease/wire"
 )
 
-// coordinate sends a call to the coordination door, whose refusals spell their codes in lower case: here they are
-// as in the table.
+// Coordination is a call of the coordination door.
+func Coordination(method string, route ...string) Call {
+	return Call{Method: method, Path: append([]string{"acp", "coordination"}, route...)}
+}
+
 func (c *Client) coordinate(ctx context.Context, method, route string, query url.Values, body, out any) error {
-	err := c.json(ctx, call{method: method, path: []string{"acp", "coordination", route}, query: query, body: body}, out)
-	if refused, ok := errors.AsType[*code.Error](err); ok {
-		delete(refused.Facts, "ok") // which the code says
-		return &code.Error{Code: code.Code(strings.ToUpper(string(refused.Code))), Message: refused.Message, Facts: refused.Facts, Cause: refused.Cause}
-	}
-	return err
+	in := Coordination(method, route)
+	in.Query, in.Body = query, body
+	return c.json(ctx, in, out)
+}
+
+// Session is what a key may do, and for whom.
+type Session struct {
+	Agent     lease.Agent `json:"agent"`
+	Role      string      `json:"role"`
+	Documents string      `json:"documents"`
+	Share     string      `json:"share"`
 }
 
 // Agent tells whom the key acts for.
 func (c *Client) Agent(ctx context.Context) (lease.Agent, error) {
-	var session struct {
-		Agent lease.Agent `json:"agent"`
-	}
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"session"}}, &session)
+	var session Session
+	err := c.json(ctx, Call{Method: http.MethodGet, Path: []string{"session"}}, &session)
 	return session.Agent, err
 }
 
@@ -75,15 +80,4 @@ func (c *Client) RenewResource(ctx context.Context, actor wire.DID, resource str
 func (c *Client) ReleaseResource(ctx context.Context, actor wire.DID, resource string, id lease.ID) error {
 	return c.coordinate(ctx, http.MethodPost, "release", nil,
 		wire.ResourceLeaseRelease{Resource: resource, ActorDID: string(actor), LeaseID: string(id)}, nil)
-}
-
-// Queues tells who waits for what, or who holds and waits for one resource where it is not "".
-func (c *Client) Queues(ctx context.Context, resource string) (wire.ResourceQueues, error) {
-	query := url.Values{}
-	if resource != "" {
-		query.Set("resource", resource)
-	}
-	var out wire.ResourceQueues
-	err := c.coordinate(ctx, http.MethodGet, "wait", query, nil, &out)
-	return out, err
 }

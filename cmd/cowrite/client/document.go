@@ -26,6 +26,7 @@ type Document struct {
 	Listed
 	Version  string    `json:"version"`
 	Sections []Section `json:"sections"`
+	Removed  []Section `json:"removed"`
 }
 
 // Ref is how the document is best called.
@@ -38,23 +39,38 @@ func (d Listed) Ref() string {
 
 // Section is one section, with what a read or a write of it tells besides.
 type Section struct {
-	ID       string    `json:"id"`
-	Heading  string    `json:"heading"`
-	Level    int       `json:"level"`
-	Text     string    `json:"text"`
-	Position string    `json:"position"`
-	Version  string    `json:"version,omitempty"`
-	Merged   bool      `json:"merged,omitempty"`
-	Removed  bool      `json:"removed,omitempty"`
-	Advisory *Advisory `json:"advisory,omitempty"`
+	ID         string      `json:"id"`
+	Heading    string      `json:"heading"`
+	Level      int         `json:"level"`
+	Text       string      `json:"text"`
+	Position   string      `json:"position"`
+	Version    string      `json:"version,omitempty"`
+	Merged     bool        `json:"merged,omitempty"`
+	MergedFrom *MergedFrom `json:"mergedFrom,omitempty"`
+	Removed    bool        `json:"removed,omitempty"`
+	Repeated   bool        `json:"repeated,omitempty"`
+	Advisory   *Advisory   `json:"advisory,omitempty"`
 }
 
-// Advisory says that somebody else holds the lease of the section that was written. The write stands.
+// MergedFrom says what of others a write was merged with: ranges in code points of the text as it stands now.
+type MergedFrom struct {
+	Agents []string `json:"agents"`
+	Ranges []struct {
+		At      int `json:"at"`
+		Length  int `json:"length"`
+		Deleted int `json:"deleted"`
+	} `json:"ranges"`
+}
+
+// Advisory says that somebody else holds the lease of the section that was written, or that the writer's fence is
+// stale. The write stands.
 type Advisory struct {
+	Kind      string `json:"kind"`
 	Holder    string `json:"holder"`
 	LeaseID   string `json:"leaseId"`
 	ExpiresAt string `json:"expiresAt"`
 	Reason    string `json:"reason,omitempty"`
+	Message   string `json:"message"`
 }
 
 // NewDocument is what a document begins with; empty fields are left to the server.
@@ -62,27 +78,31 @@ type NewDocument struct {
 	Slug     string `json:"slug,omitempty"`
 	Title    string `json:"title,omitempty"`
 	Markdown string `json:"markdown"`
+	Level    int    `json:"level,omitempty"`
 }
 
 // CreateDocument makes a document.
 func (c *Client) CreateDocument(ctx context.Context, n NewDocument) (Document, error) {
 	var d Document
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"documents"}, body: n}, &d)
+	err := c.json(ctx, Create(n), &d)
 	return d, err
+}
+
+// Create is the call that makes a document.
+func Create(n NewDocument) Call {
+	return Call{Method: http.MethodPost, Path: []string{"documents"}, Body: n}
 }
 
 // SavedType is a document as Automerge saves it.
 const SavedType = "application/vnd.automerge"
 
-// ImportDocument makes a document of a saved one; slug "" is left to the server.
-func (c *Client) ImportDocument(ctx context.Context, slug string, saved []byte) (Document, error) {
-	query := url.Values{}
+// Import is the call that makes a document of a saved one; slug "" is left to the server.
+func Import(slug string, saved []byte) Call {
+	in := Call{Method: http.MethodPost, Path: []string{"documents"}, Raw: saved, Header: map[string]string{"Content-Type": SavedType}}
 	if slug != "" {
-		query.Set("slug", slug)
+		in.Query = url.Values{"slug": {slug}}
 	}
-	var d Document
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"documents"}, query: query, raw: saved, header: map[string]string{"Content-Type": SavedType}}, &d)
-	return d, err
+	return in
 }
 
 // Documents gives one page of the documents that the key may read, newest first, and the cursor of the next
@@ -96,22 +116,32 @@ func (c *Client) Documents(ctx context.Context, after string) (docs []Listed, ne
 	if after != "" {
 		query.Set("after", after)
 	}
-	err = c.json(ctx, call{method: http.MethodGet, path: []string{"documents"}, query: query}, &page)
+	err = c.json(ctx, Call{Method: http.MethodGet, Path: []string{"documents"}, Query: query}, &page)
 	return page.Documents, page.Next, err
 }
 
-// Markdown writes the document's Markdown to w, byte for byte.
-func (c *Client) Markdown(ctx context.Context, ref string, w io.Writer) error {
-	return c.download(ctx, ref, "text/markdown", w)
+// Read is the call that reads a document as it was at a version; "" is now.
+func Read(ref, version string) Call {
+	in := Call{Method: http.MethodGet, Path: []string{"documents", ref}}
+	if version != "" {
+		in.Query = url.Values{"version": {version}}
+	}
+	return in
 }
 
-// Saved writes the document to w as Automerge saves it.
-func (c *Client) Saved(ctx context.Context, ref string, w io.Writer) error {
-	return c.download(ctx, ref, SavedType, w)
+// Document reads a document with its sections as it was at a version; "" is now.
+func (c *Client) Document(ctx context.Context, ref, version string) (Document, error) {
+	var d Document
+	err := c.json(ctx, Read(ref, version), &d)
+	return d, err
 }
 
-func (c *Client) download(ctx context.Context, ref, media string, w io.Writer) error {
-	resp, err := c.do(ctx, call{method: http.MethodGet, path: []string{"documents", ref}, accept: media})
+// Download writes a document, as it was at a version ("" is now), to w in a media type: text/markdown gives it byte for
+// byte, SavedType as Automerge saves it.
+func (c *Client) Download(ctx context.Context, ref, version, media string, w io.Writer) error {
+	in := Read(ref, version)
+	in.Accept = media
+	resp, err := c.open(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -125,7 +155,7 @@ func (c *Client) download(ctx context.Context, ref, media string, w io.Writer) e
 // Section reads a section and the version it is of.
 func (c *Client) Section(ctx context.Context, ref, sid string) (Section, error) {
 	var s Section
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"documents", ref, "sections", sid}}, &s)
+	err := c.json(ctx, Call{Method: http.MethodGet, Path: []string{"documents", ref, "sections", sid}}, &s)
 	return s, err
 }
 
@@ -137,6 +167,6 @@ func (c *Client) PutSection(ctx context.Context, ref, sid, text, base string) (S
 		Base string `json:"base,omitempty"`
 	}{text, base}
 	var s Section
-	err := c.json(ctx, call{method: http.MethodPut, path: []string{"documents", ref, "sections", sid}, body: body}, &s)
+	err := c.json(ctx, Call{Method: http.MethodPut, Path: []string{"documents", ref, "sections", sid}, Body: body}, &s)
 	return s, err
 }

@@ -26,21 +26,25 @@ const maxFrameBytes = 16 << 20
 // firstRetry is how long to wait after a cut when the server said nothing about it.
 const firstRetry = time.Second
 
+// EventPage is a part of a document's log, in order.
+type EventPage struct {
+	Events []doc.Event `json:"events"`
+	More   bool        `json:"has_more"`
+	Next   string      `json:"next_since"`
+}
+
 // Events gives a page of a document's log behind since, in order.
 func (c *Client) Events(ctx context.Context, ref string, since doc.Seq) (events []doc.Event, more bool, err error) {
-	var page struct {
-		Events []doc.Event `json:"events"`
-		More   bool        `json:"has_more"`
-	}
+	var page EventPage
 	query := url.Values{"since": {since.String()}, "limit": {strconv.Itoa(eventPage)}}
-	err = c.json(ctx, call{method: http.MethodGet, path: []string{"documents", ref, "events"}, query: query}, &page)
+	err = c.json(ctx, Call{Method: http.MethodGet, Path: []string{"documents", ref, "events"}, Query: query}, &page)
 	return page.Events, page.More, err
 }
 
 // Post appends an event of the caller's own to a document's log: payload is a JSON object.
 func (c *Client) Post(ctx context.Context, ref string, payload json.RawMessage) (doc.Event, error) {
 	var e doc.Event
-	err := c.json(ctx, call{method: http.MethodPost, path: []string{"documents", ref, "events"}, body: payload}, &e)
+	err := c.json(ctx, Call{Method: http.MethodPost, Path: []string{"documents", ref, "events"}, Body: payload}, &e)
 	return e, err
 }
 
@@ -85,11 +89,11 @@ type stream struct {
 
 // read follows one connection to its end.
 func (s *stream) read(ctx context.Context) error {
-	resp, err := s.client.do(ctx, call{
-		method: http.MethodGet,
-		path:   []string{"documents", s.ref, "events", "stream"},
-		accept: "text/event-stream",
-		header: map[string]string{"Last-Event-ID": s.last.String()},
+	resp, err := s.client.open(ctx, Call{
+		Method: http.MethodGet,
+		Path:   []string{"documents", s.ref, "events", "stream"},
+		Accept: "text/event-stream",
+		Header: map[string]string{"Last-Event-ID": s.last.String()},
 	})
 	if err != nil {
 		return err

@@ -28,27 +28,38 @@ type leaseRequest struct {
 // AcquireLease takes the lease of a section, for 1 to 300 seconds. SECTION_LEASED when somebody else holds it.
 func (c *Client) AcquireLease(ctx context.Context, ref, sid string, seconds int, reason string) (Lease, error) {
 	var l Lease
-	err := c.json(ctx, call{method: http.MethodPost, path: leasePath(ref, sid), body: leaseRequest{seconds, reason}}, &l)
+	err := c.json(ctx, Call{Method: http.MethodPost, Path: leasePath(ref, sid), Body: leaseRequest{seconds, reason}}, &l)
 	return l, err
 }
 
 // RenewLease sets the end of the caller's lease to now and that many seconds.
 func (c *Client) RenewLease(ctx context.Context, ref, sid string, seconds int) (Lease, error) {
 	var l Lease
-	err := c.json(ctx, call{method: http.MethodPatch, path: leasePath(ref, sid), body: leaseRequest{Seconds: seconds}}, &l)
+	err := c.json(ctx, Call{Method: http.MethodPatch, Path: leasePath(ref, sid), Body: leaseRequest{Seconds: seconds}}, &l)
 	return l, err
 }
 
 // ReleaseLease ends the caller's lease.
 func (c *Client) ReleaseLease(ctx context.Context, ref, sid string) error {
-	return c.json(ctx, call{method: http.MethodDelete, path: leasePath(ref, sid)}, nil)
+	return c.json(ctx, Call{Method: http.MethodDelete, Path: leasePath(ref, sid)}, nil)
+}
+
+// Leases are the live leases and the queues of a document.
+type Leases struct {
+	Leases []Lease `json:"leases"`
+	Queues []struct {
+		SectionID string `json:"sectionId"`
+		Waiters   []struct {
+			Agent    string `json:"agent"`
+			Position int    `json:"position"`
+			Since    string `json:"since"`
+		} `json:"waiters"`
+	} `json:"queues"`
 }
 
 // Leases lists the live leases of a document.
 func (c *Client) Leases(ctx context.Context, ref string) ([]Lease, error) {
-	var answer struct {
-		Leases []Lease `json:"leases"`
-	}
-	err := c.json(ctx, call{method: http.MethodGet, path: []string{"documents", ref, "leases"}}, &answer)
+	var answer Leases
+	err := c.json(ctx, Call{Method: http.MethodGet, Path: []string{"documents", ref, "leases"}}, &answer)
 	return answer.Leases, err
 }

@@ -1,0 +1,9 @@
+# Completion of cowrite for bash 4 and later.
+_cowrite() {
+	local line
+	COMPREPLY=()
+	while IFS= read -r line; do
+		COMPREPLY+=("${line%%$'\t'*}")
+	done < <("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _cowrite cowrite
