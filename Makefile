@@ -91,8 +91,9 @@ fuzz: ## Run each fuzz target for FUZZTIME (1m)
 lint: ## Check format, vet, static analysis, types, the WebAssembly build and go.mod
 	.ci/lint
 
-bench: build sync/e2e/node_modules/.package-lock.json ## Measure leases, agents and sync, beside a floor and the reference server; then the benchmarks (PKG=./...)
+bench: build sync/e2e/node_modules/.package-lock.json ## Measure leases, agents, memory and sync, beside a floor and the reference server; then the benchmarks (PKG=./...)
 	bin/cowrite bench lease
 	bin/cowrite bench agent
+	bin/cowrite bench memory --check
 	bin/cowrite bench sync --compare --reference sync/e2e/reference-server.mjs
 	$(GO) test -run '^$$' -bench . -benchmem $(PKG)

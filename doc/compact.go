@@ -8,13 +8,16 @@ import (
 
 	"cowrite/crdt"
 	"cowrite/crdt/engine"
+	"cowrite/doc/code"
 )
 
 // A document is compacted when so many changes came since it last was, and a quarter of all; when nobody has used it for a
-// while, fewer are enough. So the cost of compaction is a constant for each change, whatever the history.
+// while, fewer are enough. So the cost of compaction is a constant for each change, whatever the history. Changes that take a quarter of
+// what a document may take are compacted however few they are: what it may take is not to be used up by rows.
 const (
 	compactFrom = 1024
 	compactIdle = 64
+	compactPart = 4
 )
 
 // compaction is one under way: at most one for a document.
@@ -23,6 +26,7 @@ type compaction struct {
 	upto    int
 	retry   int        // not before the document has so many changes
 	never   bool       // the engine cannot save the document: its changes are kept one by one
+	makes   stored     // what it puts in the place of which rows
 	done    chan error // receives once for each that was begun
 }
 
@@ -36,11 +40,36 @@ func (d *desk) settle() {
 
 func (d *desk) compactable(from int) bool {
 	n := d.graph.Len()
-	grown := n - d.upto
-	if from > compactIdle && 4*grown < n {
+	if n < d.compaction.retry || d.compaction.running || d.compaction.never {
 		return false
 	}
-	return grown >= from && n >= d.compaction.retry && !d.compaction.running && !d.compaction.never
+	grown := n - d.upto
+	if d.stored.rows > d.lib.limits.DocumentBytes/compactPart {
+		return grown > 0
+	}
+	return grown >= from && (from <= compactIdle || compactPart*grown >= n)
+}
+
+// stored is the bytes that a document takes in the store.
+type stored struct {
+	saved int // its saved form and the index
+	rows  int
+}
+
+// hasRoom refuses what would make the document larger than it may be, DOCUMENT_FULL.
+func (d *desk) hasRoom(bytes int) *code.Error {
+	limit := d.lib.limits.DocumentBytes
+	if d.stored.saved+d.stored.rows+bytes <= limit {
+		return nil
+	}
+	return code.New(code.DocumentFull, "the document has %d bytes, at most %d are taken", d.stored.saved+d.stored.rows, limit).With("limit", limit)
+}
+
+func rawBytes(changes []crdt.Change) (sum int) {
+	for _, c := range changes {
+		sum += len(c.Raw)
+	}
+	return sum
 }
 
 // compact makes the saved form and the index of the document as it is and has them stored in the background. The
@@ -56,7 +85,7 @@ func (d *desk) compact(ctx context.Context) error {
 		d.compacted(err)
 		return nil
 	}
-	d.compaction.running = true
+	d.compaction.running, d.compaction.makes = true, stored{len(saved.Chunk) + len(saved.Index), d.stored.rows}
 	d.lib.wg.Go(func() { d.compaction.done <- d.lib.store.Compact(ctx, d.id, saved) })
 	return nil
 }
@@ -103,4 +132,5 @@ func (d *desk) compacted(err error) {
 		return
 	}
 	d.upto = d.compaction.upto
+	d.stored = stored{d.compaction.makes.saved, d.stored.rows - d.compaction.makes.rows}
 }

@@ -3,6 +3,7 @@ package doc_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"cowrite/crdt"
 	"cowrite/crdt/engine"
 	"cowrite/doc"
+	"cowrite/doc/code"
 )
 
 // native is a replica on our own graph, session and engine: it understands version 2 of the protocol.
@@ -364,5 +366,73 @@ func TestASectionHiddenByAnotherIsCopied(t *testing.T) {
 		}
 		a.at.Detach()
 		b.at.Detach()
+	})
+}
+
+// A document that has grown to the limit takes in no more, by whatever door, and stays whole. Compaction makes room.
+func TestAFullDocument(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 20_000
+		w := &world{t: t, dir: dir, limits: doc.Limits{DocumentBytes: limit}}
+		w.open()
+		defer w.close()
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		peer := w.attach(bob, id, false)
+		peer.mustSettle()
+
+		// Three times as many bytes as there may be, which compaction makes few.
+		for range 60 {
+			if _, err := w.WriteSection(t.Context(), alice, id, sid, strings.Repeat("again ", 166), &doc.Base{Current: true}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.WriteSection(t.Context(), alice, id, sid, "", &doc.Base{Current: true}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		chance := rand.New(rand.NewPCG(1, 1))
+		noise := func() string {
+			b := make([]byte, 1000)
+			for i := range b {
+				b[i] = byte(' ' + chance.IntN(90))
+			}
+			return string(b)
+		}
+		written := ""
+		var err error
+		for range 100 {
+			text := noise()
+			if _, err = w.WriteSection(t.Context(), alice, id, sid, text, &doc.Base{Current: true}); err != nil {
+				break
+			}
+			written = text
+			synctest.Wait()
+		}
+		if refusal := wantCode(t, err, code.DocumentFull); refusal.Facts["limit"] != limit {
+			t.Errorf("the refusal names %v", refusal.Facts)
+		}
+		peer.mustSettle()
+		peer.typeIn(sid, 0, strings.Repeat(noise(), 2))
+		wantCode(t, peer.settle(), code.DocumentFull)
+		_, err = w.Rename(t.Context(), alice, id, new("Full"), nil)
+		wantCode(t, err, code.DocumentFull)
+		_, err = w.AddSection(t.Context(), alice, id, "more", "", "# More\n")
+		wantCode(t, err, code.DocumentFull)
+		meta, err := w.Find(t.Context(), alice, "d")
+		if err != nil || meta.Bytes < limit-2000 || meta.Bytes > limit+2000 {
+			t.Errorf("the document takes %d bytes, %v; want about %d", meta.Bytes, err, limit)
+		}
+		peer.at.Detach()
+		w.crash()
+		if got := w.read(id).Markdown(); got != written {
+			t.Errorf("the document has %d bytes of text, want the %d that were acknowledged", len(got), len(written))
+		}
+		_, err = w.WriteSection(t.Context(), alice, id, sid, noise(), &doc.Base{Current: true})
+		wantCode(t, err, code.DocumentFull)
+		if err := w.Delete(t.Context(), alice, id); err != nil {
+			t.Errorf("a full document is not deleted: %v", err)
+		}
 	})
 }

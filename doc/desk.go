@@ -54,6 +54,7 @@ type desk struct {
 	origins origins
 	tail    tail
 	upto    int // the number of the last change in the store's saved form; the graph numbers its changes alike
+	stored  stored
 	whole   whole
 
 	compaction compaction

@@ -63,6 +63,7 @@ type Limits struct {
 	TitleBytes    int // 512
 	MessageBytes  int // of a posted event's payload; 64 KiB
 	ChangeBytes   int // of one change, after inflation; 16 MiB
+	DocumentBytes int // that a document may take in the store before it takes in no more changes (Meta.Bytes); 64 MiB
 	EngineBytes   int // of all documents that the engine holds, as estimated; 2 GiB
 	Unused        int // documents that nobody has open and that are kept for who comes back; 1,024
 	Queue         int // requests that wait at one desk; 256
@@ -74,7 +75,8 @@ func (l Limits) withDefaults() Limits {
 		value int
 	}{
 		{&l.MarkdownBytes, 4 << 20}, {&l.SavedBytes, 32 << 20}, {&l.SectionBytes, 1 << 20}, {&l.Sections, 2000}, {&l.TitleBytes, 512},
-		{&l.MessageBytes, 64 << 10}, {&l.ChangeBytes, 16 << 20}, {&l.EngineBytes, 2 << 30}, {&l.Unused, 1024}, {&l.Queue, 256},
+		{&l.MessageBytes, 64 << 10}, {&l.ChangeBytes, 16 << 20}, {&l.DocumentBytes, 64 << 20},
+		{&l.EngineBytes, 2 << 30}, {&l.Unused, 1024}, {&l.Queue, 256},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value

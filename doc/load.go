@@ -30,6 +30,7 @@ func (d *desk) load(ctx context.Context) error {
 		return blocked(meta)
 	}
 	d.exists = true
+	d.stored.saved = int(meta.Bytes) // and the rows, until they are remembered
 	saved, err := d.lib.store.Saved(ctx, d.id, false)
 	if err != nil {
 		return err
@@ -83,6 +84,7 @@ func (d *desk) loadRow(row ChangeRow) error {
 		return fmt.Errorf("read stored change %s: it is not what its name says", row.Hash)
 	}
 	d.remember(changes[0], row.Author)
+	d.stored.saved -= len(row.Raw)
 	if d.graph.Len() != int(row.Number) {
 		return fmt.Errorf("read stored change %s: it is number %d, want %d", row.Hash, d.graph.Len(), row.Number)
 	}
@@ -92,6 +94,7 @@ func (d *desk) loadRow(row ChangeRow) error {
 // remember takes a change into the graph and returns what it touches.
 func (d *desk) remember(c crdt.Change, author Agent) touched {
 	d.graph.Add(c)
+	d.stored.rows += len(c.Raw)
 	d.tail.add(c.Hash, c.Raw)
 	t := touchedBy(d.objects.Add(c))
 	d.origins.add(author, t.sectionIDs())

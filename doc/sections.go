@@ -226,6 +226,9 @@ func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, 
 	before := c.sections[sid].Text
 	var change *crdt.Change
 	if len(p.ops) > 0 {
+		if err := d.hasRoom(0); err != nil {
+			return err
+		}
 		on := p.base
 		if p.mapped {
 			on = nil

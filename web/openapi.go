@@ -48,7 +48,7 @@ const (
 var ofDocuments = []code.Code{code.DocumentMoved, code.DocumentNotFound, code.DocumentDeleted, code.DocumentBlocked, code.Forbidden, code.InvalidSlug}
 
 // ofWrites are those of every write to a document.
-var ofWrites = append([]code.Code{code.TooLarge, code.Busy, code.ShuttingDown}, ofDocuments...)
+var ofWrites = append([]code.Code{code.TooLarge, code.DocumentFull, code.Busy, code.ShuttingDown}, ofDocuments...)
 
 // describedAPI makes the API and what its description says of it as a whole.
 func describedAPI(adapter huma.Adapter) huma.API {

@@ -22,10 +22,11 @@ import (
 )
 
 type benchCommand struct {
-	Lease benchLease `cmd:"" help:"How many lease requests a second this machine serves, beside what it can serve at most."`
-	Sync  benchSync  `cmd:"" help:"What it costs a server to sync documents, and how long changes take."`
-	Agent benchAgent `cmd:"" help:"How many edits a second agents have acknowledged, by socket and by REST, beside the same ones by replicas."`
-	Relay benchRelay `cmd:"" hidden:""`
+	Lease  benchLease  `cmd:"" help:"How many lease requests a second this machine serves, beside what it can serve at most."`
+	Sync   benchSync   `cmd:"" help:"What it costs a server to sync documents, and how long changes take."`
+	Agent  benchAgent  `cmd:"" help:"How many edits a second agents have acknowledged, by socket and by REST, beside the same ones by replicas."`
+	Memory benchMemory `cmd:"" help:"What this server holds in memory for documents that were left, documents that are open, and sockets."`
+	Relay  benchRelay  `cmd:"" hidden:""`
 }
 
 // benchLease measures lease requests over HTTP against a server of its own: each client leases a resource of

@@ -7,16 +7,40 @@ import (
 	"io"
 	"log/slog"
 	"net"
+
+	"cowrite/doc"
+	"cowrite/sync/hub"
 )
 
 type serveCommand struct {
 	folder
+	limitFlags
 	Addr        string   `help:"Address to listen on; port 0 takes any free one." default:"127.0.0.1:8080"`
 	PublicURL   string   `name:"public-url" help:"Origin in the links that the server makes, such as https://docs.example.org; without it the one of the request."`
 	NeverShared []string `name:"never-shared" help:"Resources, by the beginnings of their names, of which two reads exclude each other ($$COWRITE_NEVER_SHARED)." from:"COWRITE_NEVER_SHARED" default:"lock:"`
 	Workers     uint8    `help:"Processes that hold the documents' content, beside a spare one; 0 is one for each processor." default:"0"`
 	LogFormat   string   `help:"text or json." enum:"text,json" default:"text"`
 	LogLevel    string   `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
+}
+
+// limitFlags are the limits that an operator sets; ARCHITECTURE.md has the table of all.
+type limitFlags struct {
+	DocumentBytes      uint32 `help:"Bytes that a document may take in the store before it takes in no more changes; 0 is 64 MiB." default:"0"`
+	ChangeBytes        uint32 `help:"Bytes of one change, after inflation; 0 is 16 MiB." default:"0"`
+	FrameBytes         uint32 `help:"Bytes of one frame on a WebSocket; 0 is 64 MiB." default:"0"`
+	UnsentBytes        uint32 `help:"Bytes that may wait to be taken by one peer; 0 is 64 MiB." default:"0"`
+	DocumentsPerSocket uint32 `help:"Documents open on one WebSocket; 0 is 10,000." default:"0"`
+	SocketsPerKey      uint32 `help:"WebSockets of one key; 0 is 256." default:"0"`
+}
+
+func (f limitFlags) documents() doc.Limits {
+	return doc.Limits{DocumentBytes: int(f.DocumentBytes), ChangeBytes: int(f.ChangeBytes)}
+}
+
+func (f limitFlags) sockets() hub.Limits {
+	return hub.Limits{
+		FrameBytes: int(f.FrameBytes), OutboundBytes: int(f.UnsentBytes), Documents: int(f.DocumentsPerSocket), SocketsPerKey: int(f.SocketsPerKey),
+	}
 }
 
 func (c serveCommand) Run(ctx context.Context, p *Program) error {
@@ -36,7 +60,7 @@ func (c serveCommand) Run(ctx context.Context, p *Program) error {
 			return err
 		}
 	}
-	s, err := open(ctx, settings{data: c.Data, publicURL: c.PublicURL, neverShared: c.NeverShared, workers: int(c.Workers), worker: p.Worker}, log)
+	s, err := open(ctx, settings{data: c.Data, publicURL: c.PublicURL, neverShared: c.NeverShared, workers: int(c.Workers), worker: p.Worker, limits: c.limitFlags}, log)
 	if err != nil {
 		return err
 	}

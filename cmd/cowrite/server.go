@@ -54,6 +54,7 @@ type settings struct {
 	neverShared []string // beginnings of the names of resources that not even reads share
 	workers     int      // of the engine, beside a spare one; 0 is one for each processor
 	worker      func() *exec.Cmd
+	limits      limitFlags
 }
 
 // open wires a server over a data folder. When it fails nothing stays open.
@@ -77,11 +78,11 @@ func (s *server) wire(ctx context.Context, chosen settings) (err error) {
 		return fmt.Errorf("open the leases: %w", err)
 	}
 	s.engine = engine.NewWorkers(engine.WorkerOptions{Command: chosen.worker, Workers: chosen.workers, Log: s.log})
-	s.library, err = doc.Open(doc.Options{Store: s.store, Engine: s.engine, Leases: s.leases, Now: s.leases.Now, Log: s.log})
+	s.library, err = doc.Open(doc.Options{Store: s.store, Engine: s.engine, Leases: s.leases, Limits: chosen.limits.documents(), Now: s.leases.Now, Log: s.log})
 	if err != nil {
 		return err
 	}
-	s.sockets = hub.New(hub.Options{Documents: hub.Library(s.library), Log: s.log})
+	s.sockets = hub.New(hub.Options{Documents: hub.Library(s.library), Limits: chosen.limits.sockets(), Log: s.log})
 	s.library.OnCreated(func(m doc.Meta) { s.sockets.Appeared(m.ID) })
 
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))

@@ -62,6 +62,7 @@ const (
 	IdempotencyMismatch Code = "IDEMPOTENCY_MISMATCH"
 
 	TooLarge          Code = "TOO_LARGE"
+	DocumentFull      Code = "DOCUMENT_FULL"
 	UnsupportedMedia  Code = "UNSUPPORTED_MEDIA_TYPE"
 	NotAcceptable     Code = "NOT_ACCEPTABLE"
 	TooManySockets    Code = "TOO_MANY_SOCKETS"
@@ -138,6 +139,7 @@ var Table = map[Code]Entry{
 	IdempotencyMismatch: {http.StatusUnprocessableEntity, 0, mcpInvalid},
 
 	TooLarge:          {http.StatusRequestEntityTooLarge, 4413, mcpInvalid},
+	DocumentFull:      {http.StatusRequestEntityTooLarge, 0, mcpRefused},
 	UnsupportedMedia:  {http.StatusUnsupportedMediaType, 4415, mcpInvalid},
 	NotAcceptable:     {http.StatusNotAcceptable, 0, mcpInvalid},
 	TooManySockets:    {http.StatusTooManyRequests, 4429, mcpRefused},

@@ -124,7 +124,7 @@ func (s *socket) leave(c *conversation) {
 func (s *socket) unavailable(c *conversation, err error) {
 	why := code.From(err)
 	switch why.Code {
-	case code.TooLarge:
+	case code.TooLarge, code.DocumentFull:
 		s.complain(why)
 	case code.DocumentNotFound, code.DocumentDeleted, code.DocumentBlocked, code.Forbidden:
 	default:

@@ -415,7 +415,7 @@ func TestRefusalsOfADocument(t *testing.T) {
 		why   code.Code
 		stays bool
 	}{
-		{code.DocumentDeleted, true}, {code.Forbidden, true}, {code.TooLarge, true},
+		{code.DocumentDeleted, true}, {code.Forbidden, true}, {code.TooLarge, true}, {code.DocumentFull, true}, {code.DocumentBlocked, true},
 		{code.BadChange, false}, {code.BadFrame, false}, {code.Busy, false}, {code.ShuttingDown, false}, {code.Internal, false},
 	} {
 		why := code.New(c.why, "because")
@@ -440,9 +440,9 @@ func TestRefusalsOfADocument(t *testing.T) {
 						return
 					}
 					frame := peer.next()
-					if c.why == code.TooLarge {
-						if e, ok := frame.(repo.Error); !ok || !strings.HasPrefix(e.Message, string(code.TooLarge)) {
-							t.Errorf("got %#v, want an error frame that says %s", frame, code.TooLarge)
+					if c.why == code.TooLarge || c.why == code.DocumentFull {
+						if e, ok := frame.(repo.Error); !ok || !strings.HasPrefix(e.Message, string(c.why)) {
+							t.Errorf("got %#v, want an error frame that says %s", frame, c.why)
 						}
 						frame = peer.next()
 					}
