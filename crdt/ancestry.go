@@ -1,9 +1,6 @@
 package crdt
 
-import (
-	"container/heap"
-	"slices"
-)
+import "slices"
 
 // Since gives the changes that are not among the ancestors of base (base itself counted in), each behind its
 // dependencies. Hashes that are not in the graph are passed over. The cost is that of the part of the graph
@@ -26,7 +23,11 @@ func (g *Graph) names(numbers []uint32) []Hash {
 // since walks back from the heads and from base at once, the youngest change first, until all that is left to
 // visit is known to be an ancestor of base.
 func (g *Graph) since(base []Hash) []uint32 {
-	w := walk{graph: g, old: make(map[uint32]bool)}
+	if g.Len() == 0 || slices.Equal(base, g.heads) {
+		return nil
+	}
+	w := walk{top: uint32(g.Len() - 1), marks: g.walked}
+	defer func() { g.keepMarks(w.marks) }()
 	for _, h := range base {
 		if n, ok := g.number(h); ok {
 			w.visit(n, true)
@@ -38,11 +39,8 @@ func (g *Graph) since(base []Hash) []uint32 {
 	}
 	var young []uint32
 	for w.young > 0 {
-		n := heap.Pop(&w.queue).(uint32)
-		old := w.old[n]
-		delete(w.old, n)
+		n, old := w.next()
 		if !old {
-			w.young--
 			young = append(young, n)
 		}
 		for _, d := range g.depsOf(n, &w.scratch) {
@@ -68,17 +66,15 @@ func (g *Graph) Maximal(hs []Hash) []Hash {
 		return g.names(numbers)
 	}
 	// Walk back from all of them down to the oldest: what is met on the way from a younger one goes.
-	w := walk{graph: g, old: make(map[uint32]bool)}
+	w := walk{top: numbers[len(numbers)-1], marks: g.walked}
+	defer func() { g.keepMarks(w.marks) }()
 	for _, n := range numbers {
 		w.visit(n, false)
 	}
 	var top []Hash
 	for w.young > 0 {
-		n := heap.Pop(&w.queue).(uint32)
-		old := w.old[n]
-		delete(w.old, n)
+		n, old := w.next()
 		if !old {
-			w.young--
 			top = append(top, g.hash(n))
 		}
 		for _, d := range g.depsOf(n, &w.scratch) {
@@ -92,39 +88,59 @@ func (g *Graph) Maximal(hs []Hash) []Hash {
 
 // walk is a visit of changes from the youngest to the oldest, each once.
 type walk struct {
-	graph *Graph
-	queue numberHeap
-	old   map[uint32]bool // of those in the queue: known to be an ancestor of the base
-	young int             // how many of those in the queue are not
+	top   uint32 // no change to be visited is younger
+	marks []met  // of the changes, from top down
+	at    int    // the first mark that was not looked at
+	young int    // how many changes that were not looked at are marked so
 
 	scratch step
 }
 
-func (w *walk) visit(n uint32, old bool) {
-	was, queued := w.old[n]
-	switch {
-	case !queued:
-		w.old[n] = old
-		heap.Push(&w.queue, n)
-		if !old {
-			w.young++
-		}
-	case old && !was:
-		w.old[n] = true
+// met is what is known of a change.
+type met byte
+
+const (
+	unmet met = iota
+	fresh     // to be visited
+	known     // the same, and known to be an ancestor of the base
+)
+
+func (w *walk) visit(n uint32, isOld bool) {
+	i := int(w.top - n)
+	if i >= len(w.marks) {
+		w.marks = append(w.marks, make([]met, i+1-len(w.marks))...)
+	}
+	switch m := &w.marks[i]; {
+	case *m == unmet && isOld:
+		*m = known
+	case *m == unmet:
+		*m = fresh
+		w.young++
+	case *m == fresh && isOld:
+		*m = known
 		w.young--
 	}
 }
 
-// numberHeap gives the greatest number first.
-type numberHeap []uint32
+// next gives the youngest change that is left. There has to be one.
+func (w *walk) next() (n uint32, isOld bool) {
+	for w.marks[w.at] == unmet {
+		w.at++
+	}
+	n, isOld = w.top-uint32(w.at), w.marks[w.at] == known
+	if !isOld {
+		w.young--
+	}
+	w.at++
+	return n, isOld
+}
 
-func (h numberHeap) Len() int           { return len(h) }
-func (h numberHeap) Less(i, j int) bool { return h[i] > h[j] }
-func (h numberHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *numberHeap) Push(n any)        { *h = append(*h, n.(uint32)) }
-func (h *numberHeap) Pop() any {
-	old := *h
-	n := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return n
+// maxMarks bounds the marks that a graph keeps for the next walk: peers that keep up need few.
+const maxMarks = 1 << 12
+
+func (g *Graph) keepMarks(marks []met) {
+	if cap(marks) <= maxMarks {
+		clear(marks)
+		g.walked = marks[:0]
+	}
 }

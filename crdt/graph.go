@@ -15,7 +15,11 @@ type Graph struct {
 	young young
 	heads []Hash
 
-	actors  map[ActorID]*numbers
+	actors map[ActorID]*numbers
+
+	shared  []Hash            // the heads, once they were asked for; not to be changed
+	walked  []met             // all unmet, for the next walk
+	key     []byte            // of what is looked for in encoded
 	encoded map[string][]byte // messages for peers that are where all others are, see Session
 }
 
@@ -43,6 +47,7 @@ func NewGraph() *Graph { return &Graph{young: newYoung(), actors: make(map[Actor
 // Others, and those that are known, are left out.
 func (g *Graph) Add(changes ...Change) {
 	clear(g.encoded)
+	g.shared = nil
 	for i := range changes {
 		c := &changes[i]
 		if g.Has(c.Hash) {
@@ -103,6 +108,14 @@ func (g *Graph) pack() {
 // Heads are the changes that no other depends on, sorted.
 func (g *Graph) Heads() []Hash { return slices.Clone(g.heads) }
 
+// sharedHeads are the heads, for those who do not change them.
+func (g *Graph) sharedHeads() []Hash {
+	if g.shared == nil {
+		g.shared = g.Heads()
+	}
+	return g.shared
+}
+
 // Has says whether the change is in the graph.
 func (g *Graph) Has(h Hash) bool {
 	_, ok := g.number(h)
@@ -151,7 +164,7 @@ func (g *Graph) fits(c *Change) (maxOp uint32, deps []uint32, ok bool) {
 func (g *Graph) Sort(changes []Change) (ready, orphans, refused []Change) {
 	s := sorter{
 		graph: g, changes: changes,
-		fit: make([]fit, len(changes)), found: make([]int, len(changes)),
+		fit: make([]fit, len(changes)), found: make([]int, len(changes)), ready: make([]Change, 0, len(changes)),
 		placed: make(map[Hash]uint64), waiting: make(map[Hash][]int), last: make(map[ActorID]authored),
 	}
 	var order []int // without the known and the repeated

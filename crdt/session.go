@@ -54,7 +54,7 @@ const (
 	wholeFrom = 64
 
 	// maxEncoded bounds the messages that a graph keeps for other peers that need the same.
-	maxEncoded = 16
+	maxEncoded = 64
 )
 
 // NewSession begins a conversation. A readOnly peer is told so with the READ_ONLY flag, is sent everything
@@ -130,7 +130,7 @@ func (s *Session) await(g *Graph, changes []Change) {
 // missing gives what to ask for: their heads and the dependencies of what waits, as far as they are not there.
 // It is sorted. fresh says whether it contains anything that they do not already owe an answer to.
 func (s *Session) missing(g *Graph) (need []Hash, fresh bool) {
-	if s.readOnly || !s.heard {
+	if s.readOnly || !s.heard || s.exact && len(s.waiting) == 0 {
 		return nil, false
 	}
 	wanted := make(map[Hash]bool)
@@ -187,46 +187,50 @@ func (s *Session) Generate(g *Graph, src Source) (data []byte, ok bool, err erro
 	if s.asking {
 		return nil, false, nil // its answer will change all that is said here
 	}
+	told := s.spoken && !s.answer && !fresh && slices.Equal(s.lastHeads, g.heads)
+	key := s.encodedKey(g, need)
+	if data, ok = g.encoded[string(key)]; ok && !(told && slices.Equal(s.common, g.heads)) {
+		s.note(g, nil, need)
+		return data, true, nil
+	}
 	numbers := s.lacks(g)
-	told := s.spoken && slices.Equal(s.lastHeads, g.heads)
-	if told && !s.answer && !fresh && len(numbers) == 0 {
+	if told && len(numbers) == 0 {
 		return nil, false, nil
 	}
-	key := s.encodedKey(need)
-	if data, ok = g.encoded[key]; !ok || key == "" {
-		d, err := s.draft(g, src, numbers, need)
-		if err != nil {
-			return nil, false, err
-		}
-		data = d.encode()
-		if key != "" && len(g.encoded) < maxEncoded {
-			if g.encoded == nil {
-				g.encoded = make(map[string][]byte)
-			}
-			g.encoded[key] = data
-		}
-		s.asking = len(d.summary) > 0 && len(need) > 0
+	d, err := s.draft(g, src, numbers, need)
+	if err != nil {
+		return nil, false, err
 	}
+	data = d.encode()
+	if key != nil && len(g.encoded) < maxEncoded {
+		if g.encoded == nil {
+			g.encoded = make(map[string][]byte)
+		}
+		g.encoded[string(key)] = data
+	}
+	s.asking = len(d.summary) > 0 && len(need) > 0
 	s.note(g, numbers, need)
 	return data, true, nil
 }
 
-// encodedKey is equal for peers that need the same message, "" for a peer with needs of its own.
-func (s *Session) encodedKey(need []Hash) string {
+// encodedKey is equal for peers that need the same message, nil for a peer with needs of its own. It is good until the
+// graph's next.
+func (s *Session) encodedKey(g *Graph, need []Hash) []byte {
 	if !s.heard || !s.exact || len(need)+len(s.their.Need)+len(s.sent) > 0 || s.sendsNothing() {
-		return ""
+		return nil
 	}
-	key := make([]byte, 1, 1+len(s.common)*len(Hash{}))
+	var first byte
 	if s.v2 {
-		key[0] |= 1
+		first |= 1
 	}
 	if s.readOnly {
-		key[0] |= 2
+		first |= 2
 	}
+	g.key = append(g.key[:0], first)
 	for _, h := range s.common {
-		key = append(key, h[:]...)
+		g.key = append(g.key, h[:]...)
 	}
-	return string(key)
+	return g.key
 }
 
 // sendsNothing: a peer that says of itself that it is read-only throws changes away.
@@ -352,7 +356,7 @@ func (s *Session) summarise(g *Graph, d *draft) {
 // note remembers what the message just made says.
 func (s *Session) note(g *Graph, numbers []uint32, need []Hash) {
 	s.spoken, s.answer = true, false
-	s.lastHeads = g.Heads()
+	s.lastHeads = g.sharedHeads()
 	s.their.Need = nil
 	for _, h := range need {
 		r := s.asked[h]
