@@ -16,6 +16,7 @@ import (
 // ends. ctx is looked at between requests. It must be the only thing that the process does: the core may abort it
 // at any time, and the memory limit is the process's.
 func ServeWorker(ctx context.Context, in io.Reader, out io.Writer) error {
+	runtime.GOMAXPROCS(1) // it does one thing at a time
 	s := server{engine: New(Options{}), docs: make(map[uint64]Document)}
 	in = bufio.NewReader(in)
 	for n := 1; ctx.Err() == nil; n++ {
