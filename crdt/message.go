@@ -13,6 +13,12 @@ type Message struct {
 	caps capabilities
 }
 
+// Acknowledges says whether the message only tells which changes its sender has, as one does that was sent some: it brings
+// nothing and asks for nothing.
+func (m *Message) Acknowledges() bool {
+	return len(m.Heads) > 0 && len(m.Need)+len(m.Changes)+len(m.Documents) == 0 && m.caps.flags&flagSyncReset == 0 && !startsOver(*m)
+}
+
 // have is a summary of what the sender has: everything up to lastSync, and what the filter holds.
 type have struct {
 	lastSync []Hash

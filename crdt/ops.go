@@ -159,6 +159,18 @@ func (c *Change) runs(yield func(opRun) bool) {
 	}
 }
 
+// Writes says whether an operation of the change writes a property of that name, in whichever map.
+func (c *Change) Writes(name string) bool {
+	names := newRuns(c.ops.keyName, (*reader).text)
+	for {
+		written, null, items := names.run()
+		if items == 0 || !null && written == name {
+			return items > 0
+		}
+		names.skip(items)
+	}
+}
+
 // shorter is the shorter of two runs; a column at its end goes on as null for ever.
 func shorter(items, run uint64) uint64 {
 	if run == 0 {

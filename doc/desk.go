@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"cowrite/crdt"
@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	deskBatch      = 64               // requests that share one commit
-	deskIdle       = 30 * time.Second // a desk that nobody uses for so long lets its document go
-	maxOrphans     = 4096             // changes that wait for others
-	maxOrphanBytes = 4 << 20
+	deskBatch = 64               // requests that share one commit
+	deskIdle  = 30 * time.Second // a desk that nobody uses for so long lets its document go
+
 )
 
 // desk owns one open document. Its goroutine (run) takes requests in order, lets each stage what it does in
@@ -37,15 +36,19 @@ type desk struct {
 	unused  *list.Element // its place among the desks without users; nil: it has some, or is to go
 	leaving bool          // it is ending: new users wait for its end and open another
 
+	pause atomic.Int32  // while it waits for more requests: which of them, a patience
+	wake  chan struct{} // another one has come
+
 	unload   chan struct{} // the library wants the engine's memory for others
 	unneeded chan struct{} // the library wants its place for others
 
 	// All below is the goroutine's own.
 	exists  bool
-	wrote   bool // since it was opened
+	wrote   bool      // since it was opened
+	stepped time.Time // when peers were last told of something new
 	peers   map[*Attachment]struct{}
 	feeds   feeds
-	orphans []crdt.Change
+	orphans []orphan
 	folds   folds
 
 	// What is known of the changes without the engine.
@@ -72,13 +75,17 @@ type desk struct {
 // request is one thing to do at a desk.
 type request struct {
 	ctx context.Context
-	// stage does it in the engine and adds to the step what is to be stored. A refusal (*code.Error) must leave
+
+	// Either: stage does it in the engine and adds to the step what is to be stored. A refusal (*code.Error) must leave
 	// nothing behind; any other error ends the desk.
 	stage func(*step) error
-	// committed runs on the desk's goroutine once the step is durable; nil is nothing.
-	committed func()
-	alone     bool // no other request shares its commit
-	done      chan error
+	// Or: it is to be merged. It may wait for others, see gatherPause.
+	brought *brought
+
+	alone bool // no other request shares its commit
+
+	// done is told, once, what became of it: on the desk's goroutine, which it must not block, once the step is durable.
+	done func(error)
 }
 
 // step is what a batch of requests adds to the document, in one transaction.
@@ -98,7 +105,16 @@ var errUnserved = errors.New("the desk ended before")
 
 // do has the desk serve a request and waits for its end.
 func (d *desk) do(r *request) error {
-	r.done = make(chan error, 1)
+	done := make(chan error, 1)
+	r.done = func(err error) { done <- err }
+	if err := d.put(r); err != nil {
+		return err
+	}
+	return <-done
+}
+
+// put gives a request its place in the queue. An error says that it has none, and done is not called.
+func (d *desk) put(r *request) error {
 	select {
 	case d.requests <- r:
 	case <-r.ctx.Done():
@@ -106,15 +122,49 @@ func (d *desk) do(r *request) error {
 	case <-d.ended:
 		return errUnserved
 	}
+	d.nudge(r)
+	return nil
+}
+
+// offer is put for who cannot wait: false says that the queue is full, or the desk has ended.
+func (d *desk) offer(r *request) bool {
 	select {
-	case err := <-r.done:
-		return err
 	case <-d.ended:
+		return false
+	default:
+	}
+	select {
+	case d.requests <- r:
+		d.nudge(r)
+		return true
+	default:
+		return false
+	}
+}
+
+// nudge sees to it that a request in the queue is come to.
+func (d *desk) nudge(r *request) {
+	if waits := patience(d.pause.Load()); waits > r.patience() || waits > none && len(d.requests) >= deskBatch {
 		select {
-		case err := <-r.done: // it was served last
-			return err
+		case d.wake <- struct{}{}:
 		default:
-			return errUnserved
+		}
+	}
+	select {
+	case <-d.ended:
+		d.dismiss() // the desk may not have seen it
+	default:
+	}
+}
+
+// dismiss answers what an ended desk left in its queue.
+func (d *desk) dismiss() {
+	for {
+		select {
+		case r := <-d.requests:
+			r.done(errUnserved)
+		default:
+			return
 		}
 	}
 }
@@ -149,6 +199,7 @@ func (d *desk) run(ctx context.Context) {
 	d.err = refusal
 	d.lib.forget(d)
 	close(d.ended)
+	d.dismiss()
 }
 
 // The ends of a desk that are nobody's fault.
@@ -222,62 +273,26 @@ func (d *desk) nextWake() time.Duration {
 	return deskIdle
 }
 
-// gather takes the requests that are waiting, up to the first that must be alone.
-func (d *desk) gather(first *request) []*request {
-	batch := []*request{first}
-	for !first.alone && len(batch) < deskBatch {
-		select {
-		case r := <-d.requests:
-			if r.alone {
-				// It cannot be put back in its place; what came before it is served first.
-				return append(batch, r)
-			}
-			batch = append(batch, r)
-		default:
-			return batch
-		}
-	}
-	return batch
-}
-
 // serve runs a batch. The last request may be one that must be alone.
 func (d *desk) serve(ctx context.Context, batch []*request) error {
 	if last := batch[len(batch)-1]; len(batch) > 1 && last.alone {
 		if err := d.serve(ctx, batch[:len(batch)-1]); err != nil {
-			last.done <- code.From(err)
+			last.done(code.From(err))
 			return err
 		}
 		return d.serve(ctx, batch[len(batch)-1:])
 	}
 	s := &step{Append: Append{Expect: AnySeq}, at: d.lib.now()}
-	results := make([]error, len(batch))
-	var fatal error
-	for i, r := range batch {
-		if fatal != nil {
-			break
-		}
-		if results[i] = r.ctx.Err(); results[i] != nil {
-			continue
-		}
-		results[i] = r.stage(s)
-		var refusal *code.Error
-		if results[i] != nil && !errors.As(results[i], &refusal) {
-			fatal = results[i]
-		}
-	}
+	results, fatal := d.stage(ctx, s, batch)
 	if fatal == nil {
 		fatal = d.commit(ctx, s)
 	}
-	for i, r := range batch {
-		err := results[i]
+	for i, err := range results {
 		if fatal != nil && !isRefused(err) {
-			err = code.From(fatal)
+			results[i] = code.From(fatal)
 		}
-		if err == nil && r.committed != nil {
-			r.committed()
-		}
-		r.done <- err
 	}
+	d.answer(batch, results)
 	if fatal != nil {
 		return fatal
 	}
@@ -290,12 +305,56 @@ func (d *desk) serve(ctx context.Context, batch []*request) error {
 		if err := d.feed(ctx, s); err != nil {
 			return err
 		}
+		d.stepped = d.lib.now()
 		d.lib.weigh(d)
 		if d.compactable(compactFrom) {
 			return d.compact(ctx)
 		}
 	}
 	return nil
+}
+
+// stage has requests stage what they do and gives what became of each. An error ends the desk.
+func (d *desk) stage(ctx context.Context, s *step, batch []*request) (results []error, err error) {
+	results = make([]error, len(batch))
+	for i := 0; i < len(batch); {
+		r, n := batch[i], 1
+		if gone := r.ctx.Err(); gone != nil {
+			results[i] = gone
+			i++
+			continue
+		}
+		if r.brought != nil {
+			all := d.together(s, batch[i:])
+			n, err = len(all), d.merge(ctx, s, all...)
+		} else {
+			err = r.stage(s)
+		}
+		if err != nil && !isRefused(err) {
+			return results, err
+		}
+		for range n {
+			results[i] = err
+			i++
+		}
+	}
+	return results, nil
+}
+
+// answer says to the callers what became of their requests, and first to the peers among them what they lack: each
+// is told once of all that came of the batch.
+func (d *desk) answer(batch []*request, results []error) {
+	for i, r := range batch {
+		if results[i] == nil && r.brought != nil {
+			r.brought.from.session.Receive(d.graph, r.brought.message)
+		}
+	}
+	for i, r := range batch {
+		if results[i] == nil && r.brought != nil {
+			d.tell(r.brought.from)
+		}
+		r.done(results[i])
+	}
 }
 
 func isRefused(err error) bool {
@@ -396,17 +455,4 @@ func (d *desk) event(s *step, t EventType, actor Agent, payload any) error {
 	}
 	s.Events = append(s.Events, e)
 	return nil
-}
-
-// keepOrphans holds back changes whose dependencies are missing, the latest ones within the bounds.
-func (d *desk) keepOrphans(orphans []crdt.Change) {
-	bytes := 0
-	for i, c := range slices.Backward(orphans) {
-		bytes += len(c.Raw)
-		if bytes > maxOrphanBytes || len(orphans)-i > maxOrphans {
-			orphans = orphans[i+1:]
-			break
-		}
-	}
-	d.orphans = slices.Clone(orphans)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -192,7 +193,7 @@ func (l *Library) newDesk(id crdt.DocumentID) *desk {
 	return &desk{
 		lib: l, id: id, requests: make(chan *request, l.limits.Queue),
 		ending: make(chan *code.Error, 1), ended: make(chan struct{}),
-		unload: make(chan struct{}, 1), unneeded: make(chan struct{}, 1), compaction: compaction{done: make(chan error, 1)},
+		wake: make(chan struct{}, 1), unload: make(chan struct{}, 1), unneeded: make(chan struct{}, 1), compaction: compaction{done: make(chan error, 1)},
 		graph: crdt.NewGraph(), objects: crdt.NewObjects(), tail: newTail(),
 		stale: map[SectionID]bool{}, peers: map[*Attachment]struct{}{},
 	}
@@ -288,6 +289,14 @@ func (l *Library) act(ctx context.Context, agent Agent, id crdt.DocumentID, sect
 			}
 		}
 	}
+}
+
+// holdsAny says whether the agent has a lease on any of the sections.
+func (l *Library) holdsAny(agent Agent, id crdt.DocumentID, sections []SectionID) bool {
+	return slices.ContainsFunc(sections, func(sid SectionID) bool {
+		holders := l.leases.Status(SectionResource(id, sid)).Holders
+		return slices.ContainsFunc(holders, func(held lease.Lease) bool { return held.Holder == agent })
+	})
 }
 
 // heldByOther is somebody else's lease on a section, nil without one; the one that ends last.

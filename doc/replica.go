@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 
 	"cowrite/crdt"
-	"cowrite/crdt/engine"
 	"cowrite/doc/code"
 )
 
@@ -32,6 +29,7 @@ type Attachment struct {
 	canSend bool
 	detach  sync.Once
 
+	heard   bool          // a message came: of who calls Receive
 	session *crdt.Session // the desk's goroutine's
 }
 
@@ -79,46 +77,88 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 // is no sync message, BAD_CHANGE for a change that is not valid, TOO_LARGE for one that is too large, DOCUMENT_FULL when the document
 // has no room for them.
 func (a *Attachment) Receive(ctx context.Context, message []byte) error {
+	done := make(chan error, 1)
+	a.Enqueue(ctx, message, func(err error) { done <- err })
+	return <-done
+}
+
+// Enqueue is Receive for a caller that has more messages: it returns when the message has its place behind those
+// before it, and done is told, once, what Receive would return. It must not block. Nobody else may be in Enqueue,
+// Offer or Receive.
+func (a *Attachment) Enqueue(ctx context.Context, message []byte, done func(error)) {
+	b, err := a.open(ctx, message)
+	if err == nil {
+		a.heard = true
+		err = a.desk.put(a.request(ctx, b, done))
+	}
+	if err != nil {
+		done(a.because(err))
+	}
+}
+
+// Offer is Enqueue for a caller that cannot wait: false says that the message would have to, and nothing was done.
+func (a *Attachment) Offer(ctx context.Context, message []byte, done func(error)) bool {
+	b, err := a.read(message)
+	if err != nil {
+		done(err)
+		return true
+	}
+	if a.canSend && len(b.message.Documents) > 0 {
+		return false
+	}
+	placed := a.desk.offer(a.request(ctx, b, done))
+	a.heard = a.heard || placed
+	return placed
+}
+
+func (a *Attachment) request(ctx context.Context, b *brought, done func(error)) *request {
+	return &request{ctx: ctx, brought: b, done: func(err error) { a.received(b, err, done) }}
+}
+
+// received is told by the desk what became of a message.
+func (a *Attachment) received(b *brought, err error, done func(error)) {
+	switch {
+	case err != nil:
+		done(a.because(err))
+	case a.lib.holdsAny(a.key.Agent, a.desk.id, b.acted):
+		a.lib.wg.Go(func() { // a lease is renewed by more than memory
+			a.lib.act(a.lib.ctx, a.key.Agent, a.desk.id, b.acted)
+			done(b.refused)
+		})
+	default:
+		done(b.refused)
+	}
+}
+
+// open reads a message, and unpacks the saved documents in it.
+func (a *Attachment) open(ctx context.Context, message []byte) (*brought, error) {
+	b, err := a.read(message)
+	if err != nil || !a.canSend {
+		return b, err
+	}
+	for _, chunk := range b.message.Documents {
+		more, err := a.lib.engine.Unpack(ctx, chunk)
+		if err != nil {
+			return nil, badChange(err)
+		}
+		b.changes = append(b.changes, more...)
+	}
+	return b, nil
+}
+
+func (a *Attachment) read(message []byte) (*brought, error) {
 	m, err := crdt.ParseMessage(message, a.lib.limits.change())
 	if bad := (*crdt.ParseError)(nil); errors.As(err, &bad) && bad.TooLarge {
-		return code.New(code.TooLarge, "a change is larger than is taken: %v", err).With("limit", a.lib.limits.ChangeBytes).Because(err)
+		return nil, code.New(code.TooLarge, "a change is larger than is taken: %v", err).With("limit", a.lib.limits.ChangeBytes).Because(err)
 	}
 	if err != nil {
-		return code.New(code.BadFrame, "this is no sync message: %v", err).Because(err)
+		return nil, code.New(code.BadFrame, "this is no sync message: %v", err).Because(err)
 	}
-	changes := m.Changes
+	b := &brought{author: a.key.Agent, from: a, message: m, asks: !a.heard || !m.Acknowledges()}
 	if a.canSend {
-		for _, chunk := range m.Documents {
-			more, err := a.lib.engine.Unpack(ctx, chunk)
-			if err != nil {
-				return badChange(err)
-			}
-			changes = append(changes, more...)
-		}
-	} else {
-		changes = nil
+		b.changes = m.Changes
 	}
-	var (
-		acted  []SectionID
-		refuse error
-	)
-	err = a.desk.do(&request{
-		ctx: ctx,
-		stage: func(s *step) error {
-			var err error
-			acted, refuse, err = a.desk.applyChanges(a.lib.ctx, s, a.key.Agent, changes)
-			return err
-		},
-		committed: func() {
-			a.session.Receive(a.desk.graph, m)
-			a.desk.tell(a)
-		},
-	})
-	if err != nil {
-		return a.because(err)
-	}
-	a.lib.act(ctx, a.key.Agent, a.desk.id, acted)
-	return refuse
+	return b, nil
 }
 
 // because gives the reason of a desk that ended before it came to a request: the peer has to attach anew.
@@ -163,119 +203,4 @@ func (d *desk) tell(a *Attachment) {
 	if ok && !a.replica.Deliver(d.id, message) {
 		delete(d.peers, a)
 	}
-}
-
-// applyChanges merges a replica's changes and stages what is new. A change that is refused does not hold up
-// the others that came with it: it is returned as refuse.
-func (d *desk) applyChanges(ctx context.Context, s *step, author Agent, changes []crdt.Change) (acted []SectionID, refuse, err error) {
-	if len(changes) == 0 {
-		return nil, nil, nil
-	}
-	ready, orphans, refused := d.graph.Sort(append(slices.Clip(d.orphans), changes...))
-	if len(refused) > 0 {
-		refuse = code.New(code.BadChange, "another change of this actor has the same number").With("hash", refused[0].Hash.String())
-	}
-	if len(ready) == 0 {
-		d.keepOrphans(orphans)
-		return nil, refuse, nil
-	}
-	if err := d.hasRoom(rawBytes(ready)); err != nil {
-		return nil, err, nil
-	}
-	doc, err := d.engine(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	err = doc.Apply(ctx, ready)
-	if bad := (*engine.BadChangeError)(nil); errors.As(err, &bad) {
-		refuse = badChange(bad)
-		at := slices.IndexFunc(ready, func(c crdt.Change) bool { return c.Hash == bad.Hash })
-		ready, err = ready[:max(at, 0)], nil
-	}
-	if err != nil {
-		return nil, nil, unavailable("apply changes", err)
-	}
-	d.keepOrphans(orphans)
-	if len(ready) == 0 {
-		return nil, refuse, nil
-	}
-	created := !d.exists && s.create == nil
-	s.changed = true
-	all := touched{sections: map[SectionID]reach{}}
-	for _, c := range ready {
-		t := d.remember(c, author)
-		all.merge(t)
-		row := ChangeRow{Hash: c.Hash, Author: author, Sections: t.sectionIDs(), Logged: true, At: s.at, Raw: c.Raw}
-		if !created {
-			row.Logged = !d.folds.add(author, c.Hash, t, s.at)
-			if err := d.stageStructure(ctx, s, author, c.Hash, t); err != nil {
-				return nil, nil, err
-			}
-		}
-		s.Changes = append(s.Changes, row)
-	}
-	if created {
-		if err := d.stageCreated(ctx, s, author, len(ready)); err != nil {
-			return nil, nil, err
-		}
-	}
-	if err := d.stageConflicts(ctx, s, author, all); err != nil {
-		return nil, nil, err
-	}
-	acted = all.sectionIDs()
-	return acted, refuse, d.stageOverrides(s, author, acted, ready[len(ready)-1].Hash, viaSync)
-}
-
-// stageCreated makes the document of the replica's first changes; one event covers them all.
-func (d *desk) stageCreated(ctx context.Context, s *step, author Agent, changes int) error {
-	c, err := d.current(ctx)
-	if err != nil {
-		return err
-	}
-	s.create = &Meta{ID: d.id, Title: c.title, CreatedAt: s.at, CreatedBy: author}
-	return d.event(s, DocumentCreated, author, createdPayload{
-		DocumentID: d.id.String(), Title: c.title, Sections: slices.Sorted(maps.Keys(c.sections)), Changes: changes, Via: viaSync, Version: d.version(),
-	})
-}
-
-// stageStructure logs at once what is not typing: sections made, moved, removed and restored.
-func (d *desk) stageStructure(ctx context.Context, s *step, author Agent, h crdt.Hash, t touched) error {
-	for _, sid := range t.sectionIDs() {
-		r := t.sections[sid]
-		p := edited(viaSync, h)
-		p.SectionID, p.Version = sid, d.version()
-		switch {
-		case r.made:
-			if err := d.event(s, SectionCreated, author, p); err != nil {
-				return err
-			}
-			continue
-		case r.removed:
-			c, err := d.current(ctx)
-			if err != nil {
-				return err
-			}
-			what := SectionRestored
-			if c.sections[sid].Removed {
-				what = SectionRemoved
-			}
-			if err := d.event(s, what, author, p); err != nil {
-				return err
-			}
-		}
-		if r.position {
-			if err := d.event(s, SectionMoved, author, p); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func badChange(err error) error {
-	refusal := code.New(code.BadChange, "a change is not valid and was not merged").Because(err)
-	if bad := (*engine.BadChangeError)(nil); errors.As(err, &bad) && bad.Hash != (crdt.Hash{}) {
-		return refusal.With("hash", bad.Hash.String())
-	}
-	return refusal
 }

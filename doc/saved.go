@@ -37,15 +37,15 @@ func (l *Library) Import(ctx context.Context, k Key, slug Slug, chunk []byte) (S
 	var refused error
 	err = l.at(ctx, id, func(d *desk) *request {
 		return &request{alone: true, stage: func(s *step) error {
-			_, refuse, err := d.applyChanges(l.ctx, s, k.Agent, changes)
-			if err != nil {
+			b := &brought{author: k.Agent, changes: changes}
+			if err := d.merge(l.ctx, s, b); err != nil {
 				return err
 			}
-			if refuse == nil && s.create != nil {
-				refuse = l.nameImported(s, k, slug)
+			refused = b.refused
+			if refused == nil && s.create != nil {
+				refused = l.nameImported(s, k, slug)
 			}
-			if refuse != nil || s.create == nil {
-				refused = refuse
+			if refused != nil || s.create == nil {
 				// What was applied is in the engine alone: this desk must not go on.
 				return errors.New("import saved document: refused")
 			}

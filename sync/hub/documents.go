@@ -20,6 +20,16 @@ type Attachment interface {
 	Detach()
 }
 
+// Pipelined is an attachment that takes in a message before it is done with the one before it, as [doc.Attachment]
+// does. done is told once what Receive would return.
+type Pipelined interface {
+	Attachment
+	// Enqueue returns when the message has its place behind those before it.
+	Enqueue(ctx context.Context, message []byte, done func(error))
+	// Offer does not wait for that: false says that the message has none, and nothing was done.
+	Offer(ctx context.Context, message []byte, done func(error)) bool
+}
+
 // Library makes a library a Documents.
 func Library(l *doc.Library) Documents { return library{l} }
 

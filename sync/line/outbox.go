@@ -83,9 +83,20 @@ func (o *Outbox[F]) Take() (frame F, ok bool) {
 func (o *Outbox[F]) Rest() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for !o.closed && (len(o.frames) > o.maxFrames/2 || o.bytes > o.maxBytes/2) {
+	for o.restless() {
 		o.change.Wait()
 	}
+}
+
+// Rested says whether Rest would not wait.
+func (o *Outbox[F]) Rested() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.restless()
+}
+
+func (o *Outbox[F]) restless() bool {
+	return !o.closed && (len(o.frames) > o.maxFrames/2 || o.bytes > o.maxBytes/2)
 }
 
 // Close drops what waits, and takes nothing more.

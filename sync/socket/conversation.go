@@ -3,6 +3,7 @@ package socket
 import (
 	"cowrite/crdt"
 	"cowrite/doc/code"
+	"cowrite/sync/hub"
 	"cowrite/sync/repo"
 )
 
@@ -12,8 +13,9 @@ const askedBytes = 64 << 10
 // wasOpen stands for the question of a peer that had the document open when it was blocked.
 var wasOpen = []byte{}
 
-// deal is what a worker does with a note.
-func (s *socket) deal(c *conversation, n note) {
+// deal is what a worker does with a note. done is told once when that has come to its end, which may be later, and
+// whether the document can be synced on.
+func (s *socket) deal(c *conversation, n note, done func(error)) {
 	if n.gone != nil && c.attachment != nil {
 		s.leave(c)
 		if code.Is(n.gone, code.DocumentBlocked) {
@@ -27,17 +29,30 @@ func (s *socket) deal(c *conversation, n note) {
 	switch f := n.frame.(type) {
 	case repo.Sync:
 		s.out.Rest()
-		s.sync(c, f.Data, repo.HasContent(f.Data))
+		s.sync(c, f.Data, repo.HasContent(f.Data), done)
+		return
 	case repo.Request:
 		s.out.Rest()
-		s.sync(c, f.Data, false)
+		s.sync(c, f.Data, false, done)
+		return
 	case repo.Ephemeral:
 		s.hub.Relay(c.id, s, f)
 	}
+	done(nil)
+}
+
+// quickBytes is how large a message may be for the reader to parse it.
+const quickBytes = 16 << 10
+
+// offer is deal for the reader, which may not wait: false says that nothing was done.
+func (s *socket) offer(c *conversation, n note, done func(error)) bool {
+	a, open := c.attachment.(hub.Pipelined)
+	f, isSync := n.frame.(repo.Sync)
+	return open && isSync && len(f.Data) <= quickBytes && s.out.Rested() && a.Offer(s.work, f.Data, done)
 }
 
 // sync takes in a message about a document. A peer that brings content makes the document where there is none.
-func (s *socket) sync(c *conversation, message []byte, brings bool) {
+func (s *socket) sync(c *conversation, message []byte, brings bool, done func(error)) {
 	if c.attachment == nil {
 		err := s.attach(c, brings)
 		if missing(err) && s.wait(c, message) {
@@ -45,10 +60,16 @@ func (s *socket) sync(c *conversation, message []byte, brings bool) {
 		}
 		if err != nil {
 			s.unavailable(c, err)
+			done(nil)
 			return
 		}
 	}
+	if a, ok := c.attachment.(hub.Pipelined); ok {
+		a.Enqueue(s.work, message, done)
+		return
+	}
 	s.hand(c, message)
+	done(nil)
 }
 
 // hand gives a message to the document that is open.

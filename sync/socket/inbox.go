@@ -11,10 +11,12 @@ import (
 
 // inbox holds what was read and is not dealt with yet, by document, and runs the workers that deal with it.
 // A document is with at most one worker at a time, which takes one frame and then lets the next document
-// have its turn: so frames of one document stay in order, and a slow document holds up no other.
+// have its turn: so frames of one document stay in order, and a slow document holds up no other. A frame that has its
+// place at the document needs no worker to wait for it, and one that gets its place at once needs no worker at all.
 type inbox struct {
 	limits hub.Limits
-	handle func(*conversation, note)
+	handle func(c *conversation, n note, done func(error))
+	offer  func(c *conversation, n note, done func(error)) bool // handle for the reader: false, it would have to wait
 
 	mu            sync.Mutex
 	change        *sync.Cond // there is more room, a worker has ended, or the box was closed
@@ -52,8 +54,8 @@ type conversation struct {
 	asked      []byte         // not nil: the peer's last message about a document that it waits for
 }
 
-func newInbox(limits hub.Limits, handle func(*conversation, note)) *inbox {
-	b := &inbox{limits: limits, handle: handle, conversations: make(map[repo.DocumentName]*conversation)}
+func newInbox(limits hub.Limits, handle func(*conversation, note, func(error)), offer func(*conversation, note, func(error)) bool) *inbox {
+	b := &inbox{limits: limits, handle: handle, offer: offer, conversations: make(map[repo.DocumentName]*conversation)}
 	b.change = sync.NewCond(&b.mu)
 	return b
 }
@@ -86,10 +88,22 @@ func (b *inbox) put(name repo.DocumentName, frame repo.Frame, data int) error {
 		c = &conversation{name: name, id: id}
 		b.conversations[name] = c
 	}
-	c.frames = append(c.frames, note{frame: frame, bytes: data})
 	b.frames++
 	b.bytes += data
-	b.schedule(c)
+	n := note{frame: frame, bytes: data}
+	if c.busy {
+		c.frames = append(c.frames, n)
+		return nil
+	}
+	c.busy = true
+	b.mu.Unlock()
+	placed := b.offer(c, n, func(err error) { b.finish(c, n, err) })
+	b.mu.Lock()
+	if !placed {
+		c.frames = append(c.frames, n)
+	}
+	b.next(c)
+	b.staff()
 	return nil
 }
 
@@ -119,7 +133,12 @@ func (b *inbox) schedule(c *conversation) {
 	}
 	c.busy = true
 	b.ready = append(b.ready, c)
-	if b.workers < b.limits.Workers {
+	b.staff()
+}
+
+// staff sees to it that what is ready is dealt with.
+func (b *inbox) staff() {
+	if len(b.ready) > 0 && b.workers < b.limits.Workers {
 		b.workers++
 		go b.work()
 	}
@@ -134,9 +153,9 @@ func (b *inbox) work() {
 		b.ready = b.ready[1:]
 		n := c.next()
 		b.mu.Unlock()
-		b.handle(c, n)
+		b.handle(c, n, func(err error) { b.finish(c, n, err) })
 		b.mu.Lock()
-		b.finish(c, n)
+		b.next(c)
 	}
 	b.ready = nil
 	b.workers--
@@ -154,18 +173,28 @@ func (c *conversation) next() note {
 	return n
 }
 
-// finish puts a conversation back in line, or away, or forgets it when nothing is left of it.
-func (b *inbox) finish(c *conversation, n note) {
+// finish makes room for another frame. A conversation that cannot go on ends as if the desk had let go of it.
+func (b *inbox) finish(c *conversation, n note, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil && !b.closed {
+		c.gone = code.From(err)
+		b.schedule(c)
+	}
 	if n.frame != nil {
 		b.frames--
 		b.bytes -= n.bytes
 		b.change.Broadcast()
 	}
+}
+
+// next puts a conversation back in line, or away, or forgets it when nothing is left of it.
+func (b *inbox) next(c *conversation) {
 	switch {
 	case len(c.frames) > 0 || c.appeared || c.gone != nil:
 		b.ready = append(b.ready, c)
 		return
-	case c.attachment == nil && c.asked == nil:
+	case c.attachment == nil && c.asked == nil && b.conversations[c.name] == c:
 		delete(b.conversations, c.name)
 	}
 	c.frames, c.busy = nil, false
@@ -183,7 +212,7 @@ func (b *inbox) close() {
 func (b *inbox) drain() []*conversation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.workers > 0 {
+	for b.workers > 0 || b.frames > 0 {
 		b.change.Wait()
 	}
 	left := make([]*conversation, 0, len(b.conversations))

@@ -49,7 +49,7 @@ func newSocket(h *hub.Hub, key doc.Key, server repo.PeerID, l *line.Line, remote
 		out:   line.NewOutbox[repo.Frame](limits.OutboundMessages, limits.OutboundBytes),
 		ended: make(chan struct{}),
 	}
-	s.in = newInbox(limits, s.deal)
+	s.in = newInbox(limits, s.deal, s.offer)
 	s.work, s.stopWork = context.WithCancel(context.Background())
 	return s
 }

@@ -1,0 +1,312 @@
+package doc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cowrite/crdt"
+	"cowrite/doc"
+)
+
+// pause is the longest that a replica's message waits for others, as DESIGN.md promises it.
+const pause = 20 * time.Millisecond
+
+// countingStore counts what changes are stored, and in how many appends.
+type countingStore struct {
+	doc.Store
+	appends, changes atomic.Int64
+}
+
+func (s *countingStore) Append(ctx context.Context, id crdt.DocumentID, a doc.Append) ([]doc.Event, error) {
+	if len(a.Changes) > 0 {
+		s.appends.Add(1)
+		s.changes.Add(int64(len(a.Changes)))
+	}
+	return s.Store.Append(ctx, id, a)
+}
+
+// count has the world's store counted from now on.
+func (w *world) count() *countingStore {
+	s := &countingStore{Store: w.store.Store}
+	w.store.Store = s
+	return s
+}
+
+// typists attaches replicas that have the document, and lets it come to rest.
+func (w *world) typists(id crdt.DocumentID, n int) []*replica {
+	w.t.Helper()
+	all := make([]*replica, n)
+	for i := range all {
+		all[i] = w.attach(editor(fmt.Sprint("typist-", i)), id, false)
+		all[i].mustSettle()
+	}
+	time.Sleep(time.Second)
+	return all
+}
+
+// say hands all that the replica has to say to the desk and gives the number of messages; ended is told of each, from 0
+// on, after how long it came to what.
+func (r *replica) say(ended func(n int, after time.Duration, err error)) int {
+	r.w.t.Helper()
+	for n := 0; ; n++ {
+		m, ok := r.sync.GenerateMessage()
+		if !ok {
+			return n
+		}
+		began := time.Now()
+		r.at.Enqueue(context.Background(), m.Bytes(), func(err error) { ended(n, time.Since(began), err) })
+	}
+}
+
+// hear takes in what was delivered and says in how many messages that was.
+func (r *replica) hear() int {
+	r.w.t.Helper()
+	r.mu.Lock()
+	inbox := r.inbox
+	r.inbox = nil
+	r.mu.Unlock()
+	for _, m := range inbox {
+		if _, err := r.sync.ReceiveMessage(m); err != nil {
+			r.w.t.Fatal(err)
+		}
+	}
+	return len(inbox)
+}
+
+func TestALoneChangeGoesAtOnce(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		all := w.typists(id, 2)
+		for range 5 {
+			all[0].typeIn(sid, 0, "x")
+			all[0].say(func(_ int, after time.Duration, err error) {
+				if err != nil || after != 0 {
+					t.Errorf("a lone change took %v and came to %v", after, err)
+				}
+			})
+			synctest.Wait()
+			if all[1].hear() != 1 || all[1].text(sid) != all[0].text(sid) {
+				t.Errorf("the other has %q, want %q", all[1].text(sid), all[0].text(sid))
+			}
+			all[0].mustSettle()
+			all[1].mustSettle()
+			time.Sleep(pause)
+		}
+		for _, r := range all {
+			r.at.Detach()
+		}
+	})
+}
+
+func TestABurstTravelsTogether(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		all := w.typists(id, 12)
+		reader := all[11]
+		store := w.count()
+		began := time.Now()
+		for i, r := range all[:11] { // one each millisecond; the first finds the document at rest
+			r.typeIn(sid, 0, fmt.Sprintf("%x", i))
+			r.say(func(_ int, _ time.Duration, err error) {
+				if want := began.Add(pause); err != nil || i > 0 && !time.Now().Equal(want) {
+					t.Errorf("change %d was stored %v after the first and came to %v", i, time.Since(began), err)
+				}
+			})
+			synctest.Wait()
+			if i == 0 && reader.hear() != 1 {
+				t.Error("the first change waits")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if n := reader.hear(); n != 0 {
+			t.Errorf("%d messages before the pause is over", n)
+		}
+		time.Sleep(pause)
+		synctest.Wait()
+		if n := reader.hear(); n != 1 {
+			t.Errorf("ten changes came in %d messages", n)
+		}
+		if appends, changes := store.appends.Load(), store.changes.Load(); appends != 2 || changes != 11 {
+			t.Errorf("%d changes were stored in %d appends, want 11 in 2", changes, appends)
+		}
+		for range 3 {
+			for _, r := range all {
+				r.mustSettle()
+			}
+		}
+		want := w.read(id).Sections[0].Text
+		for i, r := range all {
+			if got := r.text(sid); got != want || len(got) != len("# A\n")+11 {
+				t.Errorf("replica %d has %q, the server %q", i, got, want)
+			}
+			r.at.Detach()
+		}
+	})
+}
+
+// Whoever waits for an answer to a request of its own neither waits for the pause nor overtakes what came before.
+func TestAnEditThroughTheServerEndsThePause(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		all := w.typists(id, 1)
+		began := time.Now()
+		for range 2 { // the second one is within the pause
+			all[0].typeIn(sid, 0, "x")
+			all[0].say(func(int, time.Duration, error) {})
+			synctest.Wait()
+		}
+		if got := w.read(id); got.Sections[0].Text != "xx# A\n" || time.Since(began) != 0 {
+			t.Errorf("a reader got %q after %v", got.Sections[0].Text, time.Since(began))
+		}
+		for range 20 {
+			if _, err := w.EditSection(t.Context(), alice, id, sid, doc.OpsEdit{Ops: []doc.TextOp{{Insert: "y"}}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("twenty edits one behind the other took %v of waiting", took)
+		}
+		all[0].at.Detach()
+	})
+}
+
+// Of many who type, ask and acknowledge at random times, nobody waits longer than the pause, each is answered in the
+// order in which it spoke, and all come to the same.
+func TestNothingWaitsLongerThanThePause(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		all := w.typists(id, 5)
+		random := rand.New(rand.NewPCG(seed, 0))
+		var (
+			mu    sync.Mutex
+			said  = make([]int, len(all))
+			ended = make([]int, len(all))
+			typed int
+			wrong []string
+		)
+		for range 300 {
+			i := random.IntN(len(all))
+			r := all[i]
+			r.hear() // what it says next may acknowledge it
+			if random.IntN(2) == 0 {
+				r.typeIn(sid, random.IntN(2), "x")
+				typed++
+			}
+			first := said[i]
+			said[i] += r.say(func(n int, after time.Duration, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if n += first; err != nil || after > pause || ended[i] != n {
+					wrong = append(wrong, fmt.Sprintf("message %d of %d, after %d: %v, %v", n, i, ended[i], after, err))
+				}
+				ended[i]++
+			})
+			time.Sleep(time.Duration(random.IntN(12)) * time.Millisecond)
+		}
+		time.Sleep(pause)
+		synctest.Wait()
+		for range 3 {
+			for _, r := range all {
+				r.mustSettle()
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(wrong) > 0 {
+			t.Error(strings.Join(wrong, "\n"))
+		}
+		want := w.read(id).Sections[0].Text
+		for i, r := range all {
+			if got := r.text(sid); got != want || len(got) != len("# A\n")+typed {
+				t.Errorf("replica %d has %q, the server %q", i, got, want)
+			}
+			if said[i] != ended[i] {
+				t.Errorf("%d of %d messages of replica %d came to an end", ended[i], said[i], i)
+			}
+			r.at.Detach()
+		}
+	})
+}
+
+// What one peer brings wrong is refused to that peer alone, also where others' changes are merged in the same go.
+func TestABadChangeInABurstHarmsNobodyElse(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		all := w.typists(id, 3)
+		twin := w.attach(editor("twin"), id, false) // who writes as the same actor as the first replica
+		twin.mustSettle()
+		actor := all[0].doc.ActorID()
+		all[0].typeIn(sid, 0, "0")
+		all[0].mustSettle() // the document is no longer at rest
+		if err := twin.doc.SetActorID(actor); err != nil {
+			t.Fatal(err)
+		}
+		results := make([]error, 3)
+		twin.typeIn(sid, 0, "t")
+		twin.say(func(_ int, _ time.Duration, err error) { results[0] = errors.Join(results[0], err) })
+		for i, r := range all[1:] {
+			r.typeIn(sid, 0, fmt.Sprint(i+1))
+			r.say(func(_ int, _ time.Duration, err error) { results[i+1] = errors.Join(results[i+1], err) })
+		}
+		time.Sleep(pause)
+		synctest.Wait()
+		if results[0] == nil || results[1] != nil || results[2] != nil {
+			t.Errorf("the twin: %v; the others: %v", results[0], results[1:])
+		}
+		if got := w.read(id).Sections[0].Text; strings.Contains(got, "t") || len(got) != len("# A\n")+3 {
+			t.Errorf("the text is %q", got)
+		}
+		for _, r := range append(all, twin) {
+			r.at.Detach()
+		}
+	})
+}
+
+func TestWhatIsRemovedAndRestoredInABurstIsLoggedAsThat(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n\n# B\n")
+		id, sid := s.Meta.ID, s.Sections[1].ID
+		all := w.typists(id, 2)
+		all[0].typeIn(sid, 0, "x")
+		all[0].mustSettle()
+		for _, removed := range []bool{true, false, true} {
+			if err := all[1].doc.Path("sections", string(sid), "removed").Set(removed); err != nil {
+				t.Fatal(err)
+			}
+			all[1].commit()
+			all[1].say(func(_ int, _ time.Duration, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(5 * time.Second)
+		var got []doc.EventType
+		for _, e := range w.log(id) {
+			if e.Type == doc.SectionRemoved || e.Type == doc.SectionRestored {
+				got = append(got, e.Type)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint([]doc.EventType{doc.SectionRemoved, doc.SectionRestored, doc.SectionRemoved}) {
+			t.Errorf("the log says %v", got)
+		}
+		for _, r := range all {
+			r.at.Detach()
+		}
+	})
+}
