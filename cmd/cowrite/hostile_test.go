@@ -42,6 +42,8 @@ const (
 	underAttack    = 0 // the worker of the documents that are attacked
 	elsewhere      = 1 // the other
 
+	lanes = 2 // attacks of each kind that go on at the same time
+
 	// A document under attack is left for a fresh one when it has got so many damaged changes or messages: each is a
 	// branch of its own, and with many heads everything costs more.
 	maxBranches = 50
@@ -58,11 +60,11 @@ func TestHostilePeers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 
-	near, far := documentAt(t, p, underAttack), documentAt(t, p, elsewhere)
+	near, own, far := documentAt(t, p, underAttack), documentAt(t, p, underAttack), documentAt(t, p, elsewhere)
 	bystanders := []*bystander{
 		{name: "on another worker", document: far.DocumentID, client: &pager{writer: writer{keyed: newAgent(t, data, "far"), document: far.DocumentID}}, p99: *hostileP99},
 		{name: "on the same worker", document: near.DocumentID, client: &pager{writer: writer{keyed: newAgent(t, data, "near"), document: near.DocumentID}}},
-		{name: "on the same worker, a replica", document: near.DocumentID, client: newReplica(newAgent(t, data, "replica"), near.DocumentID, near.Sections[1].ID)},
+		{name: "on the same worker, a replica", document: own.DocumentID, client: newReplica(newAgent(t, data, "replica"), own.DocumentID, own.Sections[0].ID)},
 	}
 	stop := make(chan struct{})
 	var standing sync.WaitGroup
@@ -79,23 +81,27 @@ func TestHostilePeers(t *testing.T) {
 
 	mallory := newAgent(t, data, "mallory").key
 	base := newBase(t)
-	attacks := []*attack{
+	kinds := []attack{
 		{what: "changes", tries: *hostileChanges, make: base.damagedChange},
 		{what: "sync messages", tries: *hostileMessages, make: base.damagedMessage},
 		{what: "saved documents", tries: *hostileDocuments},
 	}
+	var attacks []*attack
 	var attacking sync.WaitGroup
-	for _, a := range attacks {
-		a.process, a.key, a.base, a.random = p, mallory, base, rand.New(rand.NewPCG(r.Uint64(), 0))
-		run := a.overSocket
-		if a.make == nil {
-			run = a.overREST
-		}
-		attacking.Go(func() {
-			if err := run(ctx); err != nil {
-				t.Errorf("%s: after %d: %v", a.what, a.tried, err)
+	for _, kind := range kinds {
+		for lane := range lanes {
+			a := &attack{
+				what: kind.what, tries: (kind.tries + lane) / lanes, make: kind.make,
+				process: p, key: mallory, base: base, lane: lane, random: rand.New(rand.NewPCG(r.Uint64(), 0)),
+				refused: map[code.Code]int{}, bad: map[string][]byte{},
 			}
-		})
+			attacks = append(attacks, a)
+			attacking.Go(func() {
+				if err := a.run(ctx); err != nil {
+					t.Errorf("%s: after %d: %v", a.what, a.tried, err)
+				}
+			})
+		}
 	}
 	attacking.Wait()
 	close(stop)
@@ -108,8 +114,13 @@ func TestHostilePeers(t *testing.T) {
 		t.Logf("the server is process %d, as it was in the beginning", p.cmd.Process.Pid)
 	}
 	log := p.stderr.String()
-	for _, a := range attacks {
-		a.tell(t, log)
+	var sums []*attack // one of each kind
+	for kind := range slices.Chunk(attacks, lanes) {
+		for _, a := range kind[1:] {
+			kind[0].add(a)
+		}
+		kind[0].tell(t, log)
+		sums = append(sums, kind[0])
 	}
 	t.Logf("%d workers ended", strings.Count(log, `msg="engine worker ended"`))
 	for _, b := range bystanders {
@@ -122,7 +133,7 @@ func TestHostilePeers(t *testing.T) {
 				t.Errorf("%s: %v", b.name, err)
 			}
 		}
-		for _, a := range attacks {
+		for _, a := range sums {
 			for _, id := range a.taken {
 				status, _, raw, err := p.call(ctx, mallory, http.MethodGet, "/documents/"+id, nil)
 				if err != nil || status != http.StatusOK {
@@ -258,7 +269,7 @@ func (p *pager) check(ctx context.Context, server *client.Client, log []doc.Even
 	return p.lines.check(text.String())
 }
 
-// attack sends damaged things of one kind.
+// attack sends damaged things of one kind, one after the other.
 type attack struct {
 	what    string
 	tries   int
@@ -266,6 +277,7 @@ type attack struct {
 	process *process
 	key     doc.Secret
 	base    *base
+	lane    int // of lanes
 	random  *rand.Rand
 
 	tried   int
@@ -276,10 +288,29 @@ type attack struct {
 	taken   []string          // documents made
 }
 
+func (a *attack) run(ctx context.Context) error {
+	if a.make == nil {
+		return a.overREST(ctx)
+	}
+	return a.overSocket(ctx)
+}
+
+// add adds how another attack went.
+func (a *attack) add(b *attack) {
+	a.tries += b.tries
+	a.tried += b.tried
+	a.passed += b.passed
+	a.merged += b.merged
+	a.taken = append(a.taken, b.taken...)
+	for word, n := range b.refused {
+		a.refused[word] += n
+	}
+	maps.Copy(a.bad, b.bad)
+}
+
 func (a *attack) overSocket(ctx context.Context) error {
-	peer := &attacker{process: a.process, key: a.key, name: "attacker-" + strings.ReplaceAll(a.what, " ", "-")}
+	peer := &attacker{process: a.process, key: a.key, name: fmt.Sprintf("attacker-%s-%d", strings.ReplaceAll(a.what, " ", "-"), a.lane)}
 	defer peer.close()
-	a.refused, a.bad = map[code.Code]int{}, map[string][]byte{}
 	var on *victim
 	attempts := 0
 	leave := func() error {
@@ -324,7 +355,6 @@ func (a *attack) overSocket(ctx context.Context) error {
 }
 
 func (a *attack) overREST(ctx context.Context) error {
-	a.refused, a.bad = map[code.Code]int{}, map[string][]byte{}
 	for ; a.tried < a.tries; a.tried++ {
 		chunk := crdttest.Mutate(a.random, a.base.saved)
 		status, header, raw, err := a.process.call(ctx, a.key, http.MethodPost, "/documents", chunk)
