@@ -97,7 +97,7 @@ type step struct {
 }
 
 func (s *step) empty() bool {
-	return len(s.Changes) == 0 && len(s.Events) == 0 && len(s.Logged) == 0 && s.Title == nil && !s.Deleted && s.create == nil
+	return len(s.Changes) == 0 && len(s.Events) == 0 && len(s.Logged) == 0 && len(s.Calls) == 0 && s.Title == nil && !s.Deleted && s.create == nil
 }
 
 // errUnserved says that a desk ended before it came to a request, of which nothing was done. Why it ended is d.err.

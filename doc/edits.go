@@ -273,26 +273,29 @@ func (l *Library) checkEdit(e Edit) error {
 	return l.checkText("section", inserted.String(), l.limits.SectionBytes)
 }
 
-// How long and how many edits are remembered for their retries.
+// How long and how many writes are remembered for their retries.
 const (
 	EditCallsKept     = 24 * time.Hour
 	EditCallsPerAgent = 10_000 // at least; the oldest are forgotten first
 )
 
-// EditCall is an edit that was made with an Idempotency-Key, as it is remembered for its retries.
+// EditCall is an edit, or another write to a document, that was made with an Idempotency-Key, as it is remembered for its
+// retries.
 type EditCall struct {
-	Agent   Agent
-	Key     IdempotencyKey
-	Request RequestDigest
-	Section SectionID
-	Hash    crdt.Hash // the change that it made
-	At      time.Time
+	Agent    Agent
+	Key      IdempotencyKey
+	Request  RequestDigest
+	Section  SectionID // "": it was of no section
+	Hash     crdt.Hash // the change that it made; zero: none
+	At       time.Time
+	Document crdt.DocumentID // set by the store
+	Seq      Seq             // of the log's last event with it; set by the store
 }
 
-// remember stages that an edit was done.
+// remember stages that a write was done.
 func (s *step) remember(a Agent, sid SectionID, o writeOptions, h crdt.Hash) {
 	if o.key != "" {
-		s.Calls = append(s.Calls, EditCall{a, o.key, o.request, sid, h, s.at})
+		s.Calls = append(s.Calls, EditCall{Agent: a, Key: o.key, Request: o.request, Section: sid, Hash: h, At: s.at})
 	}
 }
 
@@ -310,8 +313,8 @@ func (d *desk) repeats(ctx context.Context, s *step, a Agent, sid SectionID, o w
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("recall edit: %w", err)
-	case former.Request != o.request || former.Section != sid || !d.graph.Has(former.Hash):
-		return false, code.New(code.IdempotencyMismatch, "this Idempotency-Key was used for another request")
+	case former.Request != o.request || former.Section != sid || former.Hash != (crdt.Hash{}) && !d.graph.Has(former.Hash):
+		return false, idempotencyMismatch()
 	}
 	return true, nil
 }

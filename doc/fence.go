@@ -6,7 +6,7 @@ import (
 	"cowrite/lease"
 )
 
-// WriteOption is what a write to a section may say beside its content.
+// WriteOption is what a write may say beside its content.
 type WriteOption func(*writeOptions)
 
 type writeOptions struct {
@@ -14,6 +14,14 @@ type writeOptions struct {
 	via     string      // the door it came by, as it is logged
 	key     IdempotencyKey
 	request RequestDigest
+}
+
+func options(opts []WriteOption) writeOptions {
+	o := writeOptions{via: viaREST}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
 }
 
 // Via names the door that a write came by, for the log: "rest" unless said otherwise.

@@ -58,14 +58,10 @@ type Idempotency struct {
 	store Store
 	now   func() time.Time
 
-	mu       sync.Mutex
-	underWay map[callName]chan struct{} // closed when the call is over
-	granting map[lease.ID]*granting     // by the id that the grant will have
-}
+	turns turns
 
-type callName struct {
-	agent Agent
-	key   IdempotencyKey
+	mu       sync.Mutex
+	granting map[lease.ID]*granting // by the id that the grant will have
 }
 
 // granting is a call whose grant is on its way to the store.
@@ -79,7 +75,7 @@ func NewIdempotency(s Store, now func() time.Time) *Idempotency {
 	if now == nil {
 		now = time.Now
 	}
-	return &Idempotency{store: s, now: now, underWay: map[callName]chan struct{}{}, granting: map[lease.ID]*granting{}}
+	return &Idempotency{store: s, now: now, granting: map[lease.ID]*granting{}}
 }
 
 // Call is one lease call: what identifies it, and how it is done. Do is given the id that a grant has to have.
@@ -101,7 +97,7 @@ func (i *Idempotency) Do(ctx context.Context, keeper *lease.Keeper, c Call) (lea
 	if c.Key == "" {
 		return c.Do("")
 	}
-	over, err := i.enter(ctx, callName{c.Agent, c.Key})
+	over, err := i.turns.enter(ctx, callName{c.Agent, c.Key})
 	if err != nil {
 		return lease.Answer{}, err
 	}
@@ -157,7 +153,7 @@ func (i *Idempotency) first(ctx context.Context, c Call) (lease.Answer, error) {
 // again answers a retry.
 func again(keeper *lease.Keeper, former LeaseCall, c Call) (lease.Answer, error) {
 	if former.Request != c.Request {
-		return lease.Answer{}, code.New(code.IdempotencyMismatch, "this Idempotency-Key was used for another request")
+		return lease.Answer{}, idempotencyMismatch()
 	}
 	if former.Released {
 		record, _, _ := keeper.Agent(c.Agent)
@@ -170,31 +166,6 @@ func again(keeper *lease.Keeper, former LeaseCall, c Call) (lease.Answer, error)
 		}
 	}
 	return lease.Answer{}, code.New(code.LeaseEnded, "the lease that this request came to is over").With("leaseId", former.Lease)
-}
-
-// enter waits until no other call of that name is under way.
-func (i *Idempotency) enter(ctx context.Context, name callName) (over func(), err error) {
-	for {
-		i.mu.Lock()
-		other, busy := i.underWay[name]
-		if !busy {
-			mine := make(chan struct{})
-			i.underWay[name] = mine
-			i.mu.Unlock()
-			return func() {
-				i.mu.Lock()
-				delete(i.underWay, name)
-				i.mu.Unlock()
-				close(mine)
-			}, nil
-		}
-		i.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
 }
 
 // riding gives the calls whose grants are among the events, to be saved with them.

@@ -34,6 +34,8 @@ type Library struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup // the desks
 
+	calls turns // of writes with an Idempotency-Key that are no edits
+
 	mu      sync.Mutex // guards the fields below, and users and idle of each desk; never held over I/O
 	desks   map[crdt.DocumentID]*desk
 	weights map[*desk]weight // of the documents in the engine

@@ -142,23 +142,23 @@ func (l *Library) MoveSection(ctx context.Context, k Key, id crdt.DocumentID, si
 }
 
 // RemoveSection takes a section out of the document; its text stays, and can be restored. SECTION_NOT_FOUND.
-func (l *Library) RemoveSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID) (Written, error) {
+func (l *Library) RemoveSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, opts ...WriteOption) (Written, error) {
 	return l.restructure(ctx, k, id, sid, SectionRemoved, func(c *content) ([]engine.Op, error) {
 		if c.sections[sid].Removed {
 			return nil, nil
 		}
 		return []engine.Op{engine.Put{Path: sectionPath(sid, keyRemoved), Value: true}}, nil
-	})
+	}, opts...)
 }
 
 // RestoreSection brings a removed section back, in its place and with its text. SECTION_NOT_FOUND.
-func (l *Library) RestoreSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID) (Written, error) {
+func (l *Library) RestoreSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, opts ...WriteOption) (Written, error) {
 	return l.restructure(ctx, k, id, sid, SectionRestored, func(c *content) ([]engine.Op, error) {
 		if !c.sections[sid].Removed {
 			return nil, nil
 		}
 		return []engine.Op{engine.Delete{Path: sectionPath(sid, keyRemoved)}}, nil
-	})
+	}, opts...)
 }
 
 // restructure changes something of a section that is there, other than its text, on the present version.
@@ -178,10 +178,7 @@ func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, 
 	if _, err := l.meta(ctx, k, id, true); err != nil {
 		return Written{}, err
 	}
-	o := writeOptions{via: viaREST}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := options(opts)
 	stale, err := l.staleFence(ctx, SectionResource(id, sid), o.fence)
 	if err != nil {
 		return Written{}, err
@@ -245,6 +242,7 @@ func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, 
 		w.MergedFrom = d.mergedFrom(author, sid, p, c.sections[sid].Text)
 	}
 	if change == nil {
+		s.remember(author, sid, o, crdt.Hash{})
 		return nil
 	}
 	s.remember(author, sid, o, change.Hash)

@@ -77,7 +77,7 @@ func (s *Server) documentRoutes() {
 			"from the title or the first heading. A slug is never reused.\n\nA body of type `application/vnd.automerge` is a saved Automerge " +
 			"document, of at most 32 MiB, all of whose changes are kept; `?slug=` names it.",
 		body:    documentBody,
-		refuses: []code.Code{code.InvalidSlug, code.SlugTaken, code.InvalidMarkdown, code.BadChange, code.Forbidden, code.Busy, code.ShuttingDown},
+		refuses: []code.Code{code.InvalidSlug, code.SlugTaken, code.InvalidMarkdown, code.BadChange, code.IdempotencyMismatch, code.Forbidden, code.Busy, code.ShuttingDown},
 	}, s.createDocument)
 	register(s, route{
 		id: "get-document", method: http.MethodGet, path: "/documents/{slug}", tag: tag, status: http.StatusOK,
@@ -169,6 +169,7 @@ func (s *Server) listDocuments(ctx context.Context, in *listDocumentsInput) (*li
 }
 
 type createDocumentInput struct {
+	Once
 	Body struct {
 		Slug     string `json:"slug,omitempty" doc:"1 to 64 of a-z, 0-9 and -, not beginning with -."`
 		Title    string `json:"title,omitempty" doc:"Default: the first heading, else the slug. At most 512 bytes."`
@@ -192,7 +193,11 @@ func (s *Server) createDocument(ctx context.Context, in *createDocumentInput) (*
 		}
 		n.Slug = slug
 	}
-	snap, err := s.library.Create(ctx, keyOf(ctx), n)
+	options, err := writeOptions(ctx, in.Once, 0, "create-document", in.Body)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.library.Create(ctx, keyOf(ctx), n, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -13,9 +13,9 @@ import (
 	"cowrite/lease"
 )
 
-// Once is the header of an edit that counts once, however often it is sent.
+// Once is the header of a write that counts once, however often it is sent.
 type Once struct {
-	IdempotencyKey string `header:"Idempotency-Key" doc:"A name for this edit, up to 255 visible ASCII characters, remembered for 24 hours. The same name and body again is not done again: the answer has the section as it stands now, and repeated. Refusals are not remembered."`
+	IdempotencyKey string `header:"Idempotency-Key" doc:"A name for this write, up to 255 visible ASCII characters, remembered for 24 hours. The same name and body again is not done again: the answer has the section as it stands now, and repeated; or the document, or the message, that was made. Refusals are not remembered."`
 }
 
 // editOp replaces a range of the base's text.

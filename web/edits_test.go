@@ -160,6 +160,55 @@ func TestAnEditCountsOnce(t *testing.T) {
 	}
 }
 
+// Documents and messages that are made under a key are made once, and sections removed, restored and moved under one only
+// the first time, whatever became of them since.
+func TestOtherWritesCountOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.document("paper")
+		create := request{as: alpha, method: "POST", path: "/documents", body: `{"title":"Made"}`}
+		post := request{as: alpha, method: "POST", path: "/documents/paper/events", body: `{"text":"hello"}`}
+		for name, c := range map[string]struct {
+			write  request
+			other  string
+			same   string // of the answer
+			status int
+		}{
+			"create": {create, `{"title":"Other"}`, "documentId", 201},
+			"post":   {post, `{"text":"goodbye"}`, "id", 201},
+		} {
+			first := w.do(keyed(c.write, name))
+			again := w.do(keyed(c.write, name))
+			if first.status != c.status || again.status != c.status || first.str(c.same) == "" || again.str(c.same) != first.str(c.same) {
+				t.Errorf("%s: %v, and again %v", name, first, again)
+			}
+			c.write.body = c.other
+			if a := w.do(keyed(c.write, name)); a.status != 422 || a.str("error") != "IDEMPOTENCY_MISMATCH" {
+				t.Errorf("%s: another under the key: %v", name, a)
+			}
+		}
+		if list, _ := w.ok(vera, "GET", "/documents", "").body["documents"].([]any); len(list) != 2 {
+			t.Errorf("the documents are %v", list)
+		}
+		for _, c := range []struct {
+			method, path, body, key string
+			repeated, removed       any
+		}{
+			{"DELETE", intro, "", "remove", nil, true},
+			{"POST", intro + "/restore", "", "restore", nil, nil},
+			{"DELETE", intro, "", "remove", true, false},
+			{"DELETE", intro, "", "", nil, true},
+			{"POST", intro + "/restore", "", "restore", true, true},
+			{"POST", intro + "/move", `{"after":""}`, "move", nil, true},
+			{"POST", intro + "/move", `{"after":""}`, "move", true, true},
+		} {
+			a := w.do(keyed(request{as: alpha, method: c.method, path: c.path, body: c.body}, c.key))
+			if a.status != 200 || a.body["repeated"] != c.repeated || a.body["removed"] != c.removed {
+				t.Errorf("%s %s under %q: %v", c.method, c.path, c.key, a)
+			}
+		}
+	})
+}
+
 func TestRetriesOfAnEditAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.document("paper")

@@ -44,7 +44,7 @@ func (s *Server) eventRoutes() {
 		summary: "Post a message",
 		about:   "Any JSON object of up to 64 KiB, appended to the log as message.posted: how agents talk to each other about a document.",
 		body:    messageBody,
-		refuses: ofWrites,
+		refuses: append([]code.Code{code.IdempotencyMismatch}, ofWrites...),
 	}, s.postEvent)
 	register(s, route{
 		id: "stream-events", method: http.MethodGet, path: "/documents/{slug}/events/stream", tag: tag, status: http.StatusOK,
@@ -106,6 +106,7 @@ func parseSince(s string) (doc.Seq, error) {
 
 type postEventInput struct {
 	DocumentPath
+	Once
 	Body payload
 }
 
@@ -116,7 +117,11 @@ func (s *Server) postEvent(ctx context.Context, in *postEventInput) (*postEventO
 	if err != nil {
 		return nil, err
 	}
-	posted, err := s.library.Post(ctx, keyOf(ctx), meta.ID, in.Body.RawMessage)
+	options, err := writeOptions(ctx, in.Once, 0, "post-event", meta.ID, in.Body.RawMessage)
+	if err != nil {
+		return nil, err
+	}
+	posted, err := s.library.Post(ctx, keyOf(ctx), meta.ID, in.Body.RawMessage, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ const MCPPath = "/mcp"
 const mcpInstructions = `Cowrite keeps documents that several agents and people write at once. Every write is accepted and merged.
 Begin with outline, then read. Edit on the version that you read, as "base": what others wrote since stays, and the answer says what was merged.
 Leases are advisory: one tells others that you are editing a section, and never blocks a write. It ends by itself after its time to live; your own writes into the section extend it; acquiring again renews it. Release it when you are done.
-A refusal is {"error": CODE, "message", ...facts}: the facts say what to do next. Give each edit an idempotencyKey, and send it again under the same one when an answer was lost.`
+A refusal is {"error": CODE, "message", ...facts}: the facts say what to do next. Give each edit, create and post an idempotencyKey, and send it again under the same one when an answer was lost.`
 
 // toOlderClients follows the instructions for clients of revisions before 2026-07-28.
 const toOlderClients = `This server keeps no sessions, so it sends no notices to clients of this protocol revision: call events with waitSeconds instead.`

@@ -118,7 +118,11 @@ func TestEveryTool(t *testing.T) {
 		defer alpha.session.Close()
 		defer beta.session.Close()
 
-		made := alpha.ok("create", args{"slug": "paper", "title": "Paper", "text": "# Intro\nhello\n"})
+		document := args{"slug": "paper", "title": "Paper", "text": "# Intro\nhello\n", "idempotencyKey": "d"}
+		made := alpha.ok("create", document)
+		if again := alpha.ok("create", document); again["document"] != "paper" || again["version"] != made["version"] {
+			t.Errorf("made twice: %v", again)
+		}
 		if made["document"] != "paper" || len(made["sections"].([]any)) != 1 {
 			t.Errorf("made %v", made)
 		}
@@ -165,7 +169,11 @@ func TestEveryTool(t *testing.T) {
 		if r := alpha.ok("lease_release", args{"document": "paper", "section": "plan", "leaseId": held["leaseId"]}); r["released"] != true {
 			t.Errorf("released: %v", r)
 		}
-		posted := alpha.ok("post", args{"document": "paper", "message": args{"to": "beta", "text": "your turn"}})
+		message := args{"document": "paper", "message": args{"to": "beta", "text": "your turn"}, "idempotencyKey": "m"}
+		posted := alpha.ok("post", message)
+		if again := alpha.ok("post", message); again["seq"] != posted["seq"] {
+			t.Errorf("posted twice: %v", again)
+		}
 		events := beta.ok("events", args{"document": "paper", "limit": 1000})
 		log := events["events"].([]any)
 		if newest := log[len(log)-1].(map[string]any); newest["seq"] != posted["seq"] || newest["event_type"] != "message.posted" || events["next_since"] != posted["seq"] {

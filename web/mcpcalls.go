@@ -139,7 +139,7 @@ type createArguments struct {
 	Slug           string `json:"slug,omitempty" doc:"Of a new document."`
 	Title          string `json:"title,omitempty"`
 	Text           string `json:"text" doc:"Markdown with its heading line."`
-	IdempotencyKey string `json:"idempotencyKey,omitempty" doc:"Of a section."`
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 }
 
 // created is what create made: a document with its sections, or one section.
@@ -153,10 +153,10 @@ type created struct {
 
 func (s *Server) toolCreate(ctx context.Context, in createArguments) (created, error) {
 	if in.Document == "" {
-		if in.Section != "" || in.After != "" || in.IdempotencyKey != "" {
-			return created{}, code.New(code.BadRequest, `"section", "after" and "idempotencyKey" are of a section: say in which "document"`)
+		if in.Section != "" || in.After != "" {
+			return created{}, code.New(code.BadRequest, `"section" and "after" are of a section: say in which "document"`)
 		}
-		n := new(createDocumentInput)
+		n := &createDocumentInput{Once: Once{in.IdempotencyKey}}
 		n.Body.Slug, n.Body.Title, n.Body.Markdown = in.Slug, in.Title, in.Text
 		out, err := s.createDocument(ctx, n)
 		if err != nil {
@@ -313,8 +313,9 @@ func (s *Server) toolEvents(ctx context.Context, in eventsArguments) (eventPage,
 }
 
 type postArguments struct {
-	Document string  `json:"document"`
-	Message  payload `json:"message"`
+	Document       string  `json:"document"`
+	Message        payload `json:"message"`
+	IdempotencyKey string  `json:"idempotencyKey,omitempty"`
 }
 
 type posted struct {
@@ -328,7 +329,7 @@ func (s *Server) toolPost(ctx context.Context, in postArguments) (posted, error)
 	if err != nil {
 		return posted{}, err
 	}
-	out, err := s.postEvent(ctx, &postEventInput{path, in.Message})
+	out, err := s.postEvent(ctx, &postEventInput{path, Once{in.IdempotencyKey}, in.Message})
 	if err != nil {
 		return posted{}, err
 	}

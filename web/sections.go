@@ -265,33 +265,46 @@ func optionalSectionID(s string) (doc.SectionID, error) {
 
 type removeSectionOutput struct {
 	Body struct {
-		Removed  bool          `json:"removed"`
+		Removed  bool          `json:"removed" doc:"As it stands now: a removal that was repeated may have been undone since."`
 		ID       doc.SectionID `json:"id"`
 		Version  crdt.Version  `json:"version"`
+		Repeated bool          `json:"repeated,omitempty" doc:"It had been done before, under the same Idempotency-Key, and was not done again."`
 		Advisory *advisory     `json:"advisory,omitempty" doc:"Somebody else holds the section's lease."`
 	} `nameHint:"RemovedSection"`
 }
 
-func (s *Server) removeSection(ctx context.Context, in *SectionPath) (*removeSectionOutput, error) {
-	meta, sid, err := s.findSection(ctx, *in)
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.library.RemoveSection(ctx, keyOf(ctx), meta.ID, sid)
+// onceSectionInput is a write to a section that has no body.
+type onceSectionInput struct {
+	SectionPath
+	Once
+}
+
+func (s *Server) removeSection(ctx context.Context, in *onceSectionInput) (*removeSectionOutput, error) {
+	w, err := s.keepOrDrop(ctx, in, "remove-section", s.library.RemoveSection)
 	if err != nil {
 		return nil, err
 	}
 	out := new(removeSectionOutput)
-	out.Body.Removed, out.Body.ID, out.Body.Version, out.Body.Advisory = true, sid, w.Version, s.advisory(w)
+	out.Body.Removed, out.Body.ID, out.Body.Version, out.Body.Repeated, out.Body.Advisory = w.Section.Removed, w.Section.ID, w.Version, w.Repeated, s.advisory(w)
 	return out, nil
 }
 
-func (s *Server) restoreSection(ctx context.Context, in *SectionPath) (*writtenOutput, error) {
-	meta, sid, err := s.findSection(ctx, *in)
+// keepOrDrop removes or restores a section.
+func (s *Server) keepOrDrop(ctx context.Context, in *onceSectionInput, what string,
+	write func(context.Context, doc.Key, crdt.DocumentID, doc.SectionID, ...doc.WriteOption) (doc.Written, error)) (doc.Written, error) {
+	meta, sid, err := s.findSection(ctx, in.SectionPath)
 	if err != nil {
-		return nil, err
+		return doc.Written{}, err
 	}
-	w, err := s.library.RestoreSection(ctx, keyOf(ctx), meta.ID, sid)
+	options, err := writeOptions(ctx, in.Once, 0, what, meta.ID, sid)
+	if err != nil {
+		return doc.Written{}, err
+	}
+	return write(ctx, keyOf(ctx), meta.ID, sid, options...)
+}
+
+func (s *Server) restoreSection(ctx context.Context, in *onceSectionInput) (*writtenOutput, error) {
+	w, err := s.keepOrDrop(ctx, in, "restore-section", s.library.RestoreSection)
 	if err != nil {
 		return nil, err
 	}
@@ -300,6 +313,7 @@ func (s *Server) restoreSection(ctx context.Context, in *SectionPath) (*writtenO
 
 type moveSectionInput struct {
 	SectionPath
+	Once
 	Body struct {
 		After string      `json:"after" doc:"Id of the section before; empty puts it first."`
 		Fence lease.Fence `json:"fence,omitempty" doc:"As of a write."`
@@ -315,7 +329,11 @@ func (s *Server) moveSection(ctx context.Context, in *moveSectionInput) (*writte
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.library.MoveSection(ctx, keyOf(ctx), meta.ID, sid, after, doc.Via(callOf(ctx).door()), doc.Fenced(in.Body.Fence))
+	options, err := writeOptions(ctx, in.Once, in.Body.Fence, "move-section", meta.ID, sid, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.library.MoveSection(ctx, keyOf(ctx), meta.ID, sid, after, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -58,17 +58,17 @@ func (s *Store) LeaseCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey
 // editCallsPruned is after how many edits of an agent it is looked whether they are too many.
 const editCallsPruned = 64
 
-// addEditCalls remembers edits, in place of what was remembered of the same agents' keys, and forgets those that are
+// addEditCalls remembers writes, in place of what was remembered of the same agents' keys, and forgets those that are
 // too old, and now and then those that are too many.
-func addEditCalls(t tx, calls []doc.EditCall) error {
+func addEditCalls(t tx, h *head, calls []doc.EditCall) error {
 	if len(calls) == 0 {
 		return nil
 	}
 	for _, c := range calls {
 		var number int64
-		err := t.row(`INSERT OR REPLACE INTO edit_calls (agent, number, key, request, section, hash, at)
-			VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM edit_calls WHERE agent = ?1), ?2, ?3, ?4, ?5, ?6) RETURNING number`,
-			c.Agent, c.Key, c.Request[:], c.Section, c.Hash[:], c.At.UnixMilli()).Scan(&number)
+		err := t.row(`INSERT OR REPLACE INTO edit_calls (agent, number, key, request, section, hash, at, document, seq)
+			VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM edit_calls WHERE agent = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING number`,
+			c.Agent, c.Key, c.Request[:], c.Section, c.Hash[:], c.At.UnixMilli(), h.id[:], h.lastSeq).Scan(&number)
 		if err != nil {
 			return fmt.Errorf("remember edit: %w", err)
 		}
@@ -89,8 +89,8 @@ func addEditCalls(t tx, calls []doc.EditCall) error {
 func (s *Store) EditCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey) (doc.EditCall, error) {
 	c := doc.EditCall{Agent: a, Key: k}
 	err := s.read(ctx, func(v view) error {
-		return notFound(v.row(`SELECT request, section, hash, at FROM edit_calls WHERE agent = ? AND key = ?`, a, k).
-			Scan(fixed(c.Request[:]), &c.Section, fixed(c.Hash[:]), instant{&c.At}))
+		return notFound(v.row(`SELECT request, section, hash, at, document, seq FROM edit_calls WHERE agent = ? AND key = ?`, a, k).
+			Scan(fixed(c.Request[:]), &c.Section, fixed(c.Hash[:]), instant{&c.At}, fixed(c.Document[:]), &c.Seq))
 	})
 	if err != nil {
 		return doc.EditCall{}, fmt.Errorf("find edit: %w", err)

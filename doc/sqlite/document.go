@@ -14,6 +14,7 @@ import (
 
 // head is what an append has to know of a document, and changes of it.
 type head struct {
+	id         crdt.DocumentID
 	number     int64
 	slug       doc.Slug
 	title      string
@@ -69,7 +70,7 @@ func (s *Store) wake(id crdt.DocumentID, appended []doc.Event) {
 }
 
 func create(t tx, m doc.Meta) (*head, error) {
-	h := &head{slug: m.Slug, title: m.Title, changedAt: m.CreatedAt}
+	h := &head{id: m.ID, slug: m.Slug, title: m.Title, changedAt: m.CreatedAt}
 	_, err := findHead(t, m.ID)
 	switch {
 	case err == nil:
@@ -87,7 +88,7 @@ func create(t tx, m doc.Meta) (*head, error) {
 }
 
 func findHead(t tx, id crdt.DocumentID) (*head, error) {
-	var h head
+	h := head{id: id}
 	err := t.row(`SELECT number, slug, title, changed_at, deleted_at, last_seq, last_hash, last_change, bytes FROM documents WHERE id = ?`, id[:]).
 		Scan(&h.number, &h.slug, &h.title, instant{&h.changedAt}, instant{&h.deletedAt}, &h.lastSeq, fixed(h.lastHash[:]), &h.lastChange, &h.bytes)
 	if err != nil {
@@ -116,11 +117,11 @@ func add(t tx, h *head, a doc.Append) ([]doc.Event, error) {
 	if err := markLogged(t, h, a.Logged); err != nil {
 		return nil, err
 	}
-	if err := addEditCalls(t, a.Calls); err != nil {
-		return nil, err
-	}
 	events, err := addEvents(t, h, a.Events)
 	if err != nil {
+		return nil, err
+	}
+	if err := addEditCalls(t, h, a.Calls); err != nil {
 		return nil, err
 	}
 	if a.Deleted && h.deletedAt.IsZero() {

@@ -36,7 +36,7 @@ CREATE TABLE edit_calls (
   request BLOB    NOT NULL CHECK (length(request) = 32),
   section TEXT    NOT NULL,
   hash    BLOB    NOT NULL CHECK (length(hash) = 32),
-  at      INTEGER NOT NULL,
+  at      INTEGER NOT NULL, document BLOB NOT NULL DEFAULT x'00000000000000000000000000000000' CHECK (length(document) = 16), seq INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (agent, number)
 ) STRICT, WITHOUT ROWID;
 

@@ -148,13 +148,6 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 	for i := range d.changes {
 		d.changes[i].Logged = d.changes[i].Logged || slices.Contains(a.Logged, d.changes[i].Hash)
 	}
-	for _, c := range a.Calls {
-		s.edits = slices.DeleteFunc(s.edits, func(e doc.EditCall) bool {
-			return e.Agent == c.Agent && e.Key == c.Key || millis(e.At).Before(millis(c.At).Add(-doc.EditCallsKept))
-		})
-		c.At = millis(c.At)
-		s.edits = append(s.edits, c)
-	}
 	var added []doc.Event
 	for _, n := range a.Events {
 		var previous doc.EventHash
@@ -166,6 +159,13 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 		d.meta.LastSeq, d.meta.ChangedAt = e.Seq, e.At
 		d.events = append(d.events, e)
 		added = append(added, e)
+	}
+	for _, c := range a.Calls {
+		s.edits = slices.DeleteFunc(s.edits, func(e doc.EditCall) bool {
+			return e.Agent == c.Agent && e.Key == c.Key || millis(e.At).Before(millis(c.At).Add(-doc.EditCallsKept))
+		})
+		c.At, c.Document, c.Seq = millis(c.At), d.meta.ID, d.meta.LastSeq
+		s.edits = append(s.edits, c)
 	}
 	if a.Deleted && d.meta.DeletedAt.IsZero() {
 		d.meta.DeletedAt = d.meta.ChangedAt

@@ -104,8 +104,11 @@ func editCalls(t *testing.T, s doc.Store) {
 		_, err := s.Append(t.Context(), m.ID, doc.Append{Expect: expect, Calls: calls})
 		return err
 	}
+	before := metaOf(t, s, m.ID).LastSeq
+	last := before
 	find := func(want doc.EditCall) {
 		t.Helper()
+		want.Document, want.Seq = m.ID, last
 		if got := must[doc.EditCall](t)(s.EditCall(t.Context(), want.Agent, want.Key)); got != want {
 			t.Errorf("remembered %+v, want %+v", got, want)
 		}
@@ -129,11 +132,28 @@ func editCalls(t *testing.T, s doc.Store) {
 		t.Fatal(err)
 	}
 	find(again)
+	message := call("dan", "message", 6, day.Add(time.Hour))
+	events := must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Calls: []doc.EditCall{message}, Events: posted(2)}))
+	last = events[1].Seq
+	find(message)
 	late := call("cyd", "late", 5, day.Add(doc.EditCallsKept+time.Millisecond))
 	if err := add(doc.AnySeq, late); err != nil {
 		t.Fatal(err)
 	}
 	find(late)
-	find(again)
 	lost("bob", "k")
+	last = before
+	find(again)
+	other = createdCall(t, s)
+	last = 1
+	m.ID = other.Document
+	find(other)
+}
+
+// createdCall makes a document, which is remembered.
+func createdCall(t *testing.T, s doc.Store) doc.EditCall {
+	m := newDocument("made")
+	c := doc.EditCall{Agent: "eve", Key: "made", Request: doc.RequestDigest{7}, At: day.Add(time.Hour), Document: m.ID}
+	must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Calls: []doc.EditCall{c}, Events: posted(1)}))
+	return c
 }

@@ -53,7 +53,7 @@ const (
 	TypeError     Type = "error"
 )
 
-// RequestID names a request, so that its answer can be told from others; of an edit and a lease it is the idempotency
+// RequestID names a request, so that its answer can be told from others; of whatever writes it is the idempotency
 // key too: 1 to 255 visible ASCII characters.
 type RequestID string
 

@@ -131,7 +131,7 @@ type Presence struct {
 	TTLSeconds float64         `json:"ttlSeconds,omitempty"` // 1 to MaxPresenceTTL
 }
 
-// Post appends a message to the log. A retried post is posted twice.
+// Post appends a message to the log.
 type Post struct {
 	Header
 	Document Document        `json:"document"`

@@ -84,6 +84,33 @@ func TestRetriedRequestsCountOnce(t *testing.T) {
 		again.send(&agent.Edit{Header: agent.Header{ID: "e1"}, Document: slug, Section: "a", Ops: []agent.TextOp{{At: 0, Insert: "y"}}})
 		again.wantError("e1", code.IdempotencyMismatch)
 
+		twice := func(r agent.Frame) (first, second *agent.Ack) {
+			t.Helper()
+			alice.send(r)
+			first = want[*agent.Ack](alice)
+			again.send(r)
+			return first, want[*agent.Ack](again)
+		}
+		document := &agent.Create{Header: agent.Header{ID: "d1"}, Title: "Made"}
+		if first, second := twice(document); first.DocumentID == "" || second.DocumentID != first.DocumentID {
+			t.Errorf("made %s, and again %s", jsonOf(first), jsonOf(second))
+		}
+		message := &agent.Post{Header: agent.Header{ID: "p1"}, Document: slug, Payload: json.RawMessage(`{"text":"hello"}`)}
+		if first, second := twice(message); jsonOf(first) != jsonOf(second) || first.Event == nil {
+			t.Errorf("posted %s, and again %s", jsonOf(first), jsonOf(second))
+		}
+		remove := &agent.Remove{Header: agent.Header{ID: "r1"}, Document: slug, Section: "b"}
+		restore := &agent.Restore{Header: agent.Header{ID: "r2"}, Document: slug, Section: "b"}
+		if first, second := twice(remove); first.Repeated || !second.Repeated {
+			t.Errorf("removed %s, and again %s", jsonOf(first), jsonOf(second))
+		}
+		if first, second := twice(restore); first.Repeated || !second.Repeated {
+			t.Errorf("restored %s, and again %s", jsonOf(first), jsonOf(second))
+		}
+		again.send(remove)
+		if ack := want[*agent.Ack](again); !ack.Repeated || ack.Section.Removed {
+			t.Errorf("removed again, after it was restored: %s", jsonOf(ack))
+		}
 		acquire := &agent.LeaseRequest{Header: agent.Header{ID: "l1"}, Document: slug, Section: "a", Action: agent.Acquire, LeaseDurationSeconds: 60}
 		alice.send(acquire)
 		granted := want[*agent.Ack](alice)

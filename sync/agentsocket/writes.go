@@ -150,7 +150,11 @@ func (s *socket) createDocument(r *agent.Create) (agent.Frame, error) {
 		}
 		n.Slug = slug
 	}
-	snap, err := s.Library.Create(s.work, s.key, n)
+	opts, err := s.writeOptions(r.ID, 0, crdt.DocumentID{}, r.Type, []any{r.Slug, r.Title, r.Markdown, r.Level})
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.Library.Create(s.work, s.key, n, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -190,14 +194,18 @@ func (s *socket) restore(r *agent.Restore) (agent.Frame, error) {
 	return s.keepOrDrop(r.Header, r.Document, r.Section, s.Library.RestoreSection)
 }
 
-// keepOrDrop removes or restores a section; doing so twice comes to the same.
+// keepOrDrop removes or restores a section.
 func (s *socket) keepOrDrop(h agent.Header, d agent.Document, name agent.SectionID,
-	write func(context.Context, doc.Key, crdt.DocumentID, doc.SectionID) (doc.Written, error)) (agent.Frame, error) {
+	write func(context.Context, doc.Key, crdt.DocumentID, doc.SectionID, ...doc.WriteOption) (doc.Written, error)) (agent.Frame, error) {
 	id, sid, err := s.locate(d, name)
 	if err != nil {
 		return nil, err
 	}
-	w, err := write(s.work, s.key, id, sid)
+	opts, err := s.writeOptions(h.ID, 0, id, h.Type, []any{sid})
+	if err != nil {
+		return nil, err
+	}
+	w, err := write(s.work, s.key, id, sid, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +218,11 @@ func (s *socket) message(r *agent.Post) (agent.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	posted, err := s.Library.Post(s.work, s.key, id, r.Payload)
+	opts, err := s.writeOptions(r.ID, 0, id, r.Type, []any{r.Payload})
+	if err != nil {
+		return nil, err
+	}
+	posted, err := s.Library.Post(s.work, s.key, id, r.Payload, opts...)
 	if err != nil {
 		return nil, err
 	}

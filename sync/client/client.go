@@ -2,9 +2,8 @@
 // edits them, leases sections and reads the event log, all over one agent socket (sync/PROTOCOL.md).
 //
 // A [Client] comes back by itself when its line breaks, after growing pauses with jitter. What was under way is asked
-// again under the same id, so that an edit or a lease counts once however often the line breaks; a mirror goes on
-// from its version and a log behind its last event. Only what has no such id ([Document.Post],
-// [Client.CreateDocument]) fails with [ErrUnknownOutcome] when the line breaks before its answer.
+// again under the same id, so that it counts once however often the line breaks; a mirror goes on from its version and
+// a log behind its last event.
 //
 // Leases are advisory: they tell others to keep off, and no write is ever refused because of one.
 //
@@ -31,10 +30,6 @@ import (
 
 // ErrClosed is the error of what was asked of a client that is closed.
 var ErrClosed = errors.New("client is closed")
-
-// ErrUnknownOutcome says that the line broke before the answer to a request that cannot be repeated safely came: it
-// may have been done or not.
-var ErrUnknownOutcome = errors.New("the connection broke before the answer: it may have been done or not")
 
 // Options of a client. URL and Key are required.
 type Options struct {
@@ -73,9 +68,8 @@ type Client struct {
 
 // pending is a request whose answer has not come.
 type pending struct {
-	frame      []byte
-	repeatable bool
-	answer     chan outcome // holds one
+	frame  []byte
+	answer chan outcome // holds one
 }
 
 type outcome struct {
@@ -146,16 +140,15 @@ func (c *Client) Err() error {
 // newID names a request for ever, as an idempotency key has to be.
 func newID() agent.RequestID { return agent.RequestID(uuid.NewString()) }
 
-// do sends a request, again whenever the line broke or the server was busy, and waits for its answer. A request that is
-// not repeatable is sent once.
-func (c *Client) do(ctx context.Context, id agent.RequestID, f agent.Frame, repeatable bool) (agent.Frame, error) {
+// do sends a request, again whenever the line broke or the server was busy, and waits for its answer.
+func (c *Client) do(ctx context.Context, id agent.RequestID, f agent.Frame) (agent.Frame, error) {
 	b, err := agent.Encode(f)
 	if err != nil {
 		return nil, err
 	}
 	for attempt := 0; ; attempt++ {
-		answer, err := c.ask(ctx, id, b, repeatable)
-		if err == nil || !repeatable || !comesBack(err) {
+		answer, err := c.ask(ctx, id, b)
+		if err == nil || !comesBack(err) {
 			return answer, err
 		}
 		if err := c.pause(ctx, attempt); err != nil {
@@ -164,8 +157,8 @@ func (c *Client) do(ctx context.Context, id agent.RequestID, f agent.Frame, repe
 	}
 }
 
-func (c *Client) ask(ctx context.Context, id agent.RequestID, b []byte, repeatable bool) (agent.Frame, error) {
-	p := &pending{frame: b, repeatable: repeatable, answer: make(chan outcome, 1)}
+func (c *Client) ask(ctx context.Context, id agent.RequestID, b []byte) (agent.Frame, error) {
+	p := &pending{frame: b, answer: make(chan outcome, 1)}
 	c.mu.Lock()
 	if c.fatal != nil {
 		defer c.mu.Unlock()
@@ -220,8 +213,8 @@ func (c *Client) pause(ctx context.Context, attempt int) error {
 }
 
 // ack does a request that is answered by an ack.
-func (c *Client) ack(ctx context.Context, id agent.RequestID, f agent.Frame, repeatable bool) (*agent.Ack, error) {
-	answer, err := c.do(ctx, id, f, repeatable)
+func (c *Client) ack(ctx context.Context, id agent.RequestID, f agent.Frame) (*agent.Ack, error) {
+	answer, err := c.do(ctx, id, f)
 	if err != nil {
 		return nil, err
 	}
@@ -239,10 +232,10 @@ type NewDocument struct {
 	Markdown string // split into sections at its headings
 }
 
-// CreateDocument makes a document and returns what it is called. SLUG_TAKEN, TOO_LARGE, FORBIDDEN; ErrUnknownOutcome.
+// CreateDocument makes a document and returns what it is called. SLUG_TAKEN, TOO_LARGE, FORBIDDEN.
 func (c *Client) CreateDocument(ctx context.Context, n NewDocument) (agent.Document, error) {
 	id := newID()
-	ack, err := c.ack(ctx, id, &agent.Create{Header: agent.Header{ID: id}, Slug: n.Slug, Title: n.Title, Markdown: n.Markdown}, false)
+	ack, err := c.ack(ctx, id, &agent.Create{Header: agent.Header{ID: id}, Slug: n.Slug, Title: n.Title, Markdown: n.Markdown})
 	if err != nil {
 		return "", fmt.Errorf("create document: %w", err)
 	}

@@ -1,7 +1,7 @@
 package client_test
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -144,8 +144,8 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
-// A message that may have been posted or not is not posted again.
-func TestUnknownOutcome(t *testing.T) {
+// What is made and posted over lines that break is there once.
+func TestMadeAndPostedOnce(t *testing.T) {
 	s := start()
 	defer s.close()
 	ctx := soon(t)
@@ -155,27 +155,57 @@ func TestUnknownOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer alice.Close()
-	if _, err := alice.CreateDocument(ctx, client.NewDocument{Slug: "notes"}); err != nil {
-		t.Fatal(err)
-	}
-	d, err := alice.Open(ctx, "notes", client.Open{LogOnly: true})
+	name, err := alice.CreateDocument(ctx, client.NewDocument{Title: "Log"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 50 {
+	d, err := alice.Open(ctx, name, client.Open{LogOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := func(do func() error) {
+		t.Helper()
 		done := make(chan error, 1)
-		go func() {
-			_, err := d.Post(ctx, map[string]int{"n": 1})
-			done <- err
-		}()
+		go func() { done <- do() }()
 		lines.cut(false)
-		if err := <-done; errors.Is(err, client.ErrUnknownOutcome) {
-			return
-		} else if err != nil {
+		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Error("no post of fifty was hit by the cut of its line")
+	const times = 20
+	made := map[agent.Document]bool{name: true}
+	for n := range times {
+		cut(func() error {
+			e, err := d.Post(ctx, map[string]int{"n": n})
+			if err == nil && string(e.Payload) != fmt.Sprintf(`{"n":%d}`, n) {
+				err = fmt.Errorf("it was answered with %s", e.Payload)
+			}
+			return err
+		})
+		cut(func() error {
+			name, err := alice.CreateDocument(ctx, client.NewDocument{Title: "Made"})
+			made[name] = true
+			return err
+		})
+	}
+	for n := range times {
+		if e, err := nextMessage(ctx, d); err != nil || string(e.Payload) != fmt.Sprintf(`{"n":%d}`, n) {
+			t.Fatalf("message %d is %s, %v", n, e.Payload, err)
+		}
+	}
+	all, _, err := s.library.List(ctx, doc.Key{Agent: "alice", Role: doc.Editor, Pattern: "*"}, 0, 100)
+	if err != nil || len(all) != times+1 || len(made) != times+1 {
+		t.Errorf("there are %d documents, of which %d were told of, %v", len(all), len(made), err)
+	}
+}
+
+func nextMessage(ctx context.Context, d *client.Document) (agent.EventRecord, error) {
+	for {
+		e, err := d.Next(ctx)
+		if err != nil || e.Type == string(doc.MessagePosted) {
+			return e, err
+		}
+	}
 }
 
 // A lease renews itself for as long as it is held; when the line is down for too long it is lost, and its holder hears of it.

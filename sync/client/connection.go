@@ -170,17 +170,11 @@ func (c *Client) resume(line *connection) {
 	}
 }
 
-// suspend fails what cannot be asked again.
+// suspend says that there is no line.
 func (c *Client) suspend() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.line = nil
-	for id, p := range c.pending {
-		if !p.repeatable {
-			p.settle(outcome{err: ErrUnknownOutcome})
-			delete(c.pending, id)
-		}
-	}
 }
 
 // end fails everything: the client does not come back.

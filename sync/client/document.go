@@ -314,14 +314,14 @@ func (d *Document) Say(section agent.SectionID, state any, ttl time.Duration) er
 	return nil
 }
 
-// Post appends a message, any JSON object of at most 64 KiB, to the log. ErrUnknownOutcome.
+// Post appends a message, any JSON object of at most 64 KiB, to the log.
 func (d *Document) Post(ctx context.Context, payload any) (agent.EventRecord, error) {
 	raw, err := marshal(payload)
 	if err != nil {
 		return agent.EventRecord{}, err
 	}
 	id := newID()
-	ack, err := d.c.ack(ctx, id, &agent.Post{Header: agent.Header{ID: id}, Document: d.name, Payload: raw}, false)
+	ack, err := d.c.ack(ctx, id, &agent.Post{Header: agent.Header{ID: id}, Document: d.name, Payload: raw})
 	if err != nil {
 		return agent.EventRecord{}, fmt.Errorf("post: %w", err)
 	}

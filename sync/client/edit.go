@@ -40,7 +40,7 @@ func (e Edit) Under(f lease.Fence) Edit { e.frame.Fence = f; return e }
 func (d *Document) Edit(ctx context.Context, sid agent.SectionID, e Edit) (*agent.Ack, error) {
 	f := e.frame
 	f.Header, f.Document, f.Section = agent.Header{ID: newID()}, d.name, sid
-	ack, err := d.c.ack(ctx, f.ID, &f, true)
+	ack, err := d.c.ack(ctx, f.ID, &f)
 	if err != nil {
 		return nil, fmt.Errorf("edit section %s: %w", sid, err)
 	}
@@ -81,7 +81,7 @@ func (d *Document) Restore(ctx context.Context, sid agent.SectionID) (*agent.Ack
 }
 
 func (d *Document) restructure(ctx context.Context, what string, id agent.RequestID, f agent.Frame) (*agent.Ack, error) {
-	ack, err := d.c.ack(ctx, id, f, true)
+	ack, err := d.c.ack(ctx, id, f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

@@ -46,7 +46,7 @@ func (d *Document) Lease(ctx context.Context, sid agent.SectionID, ask Ask) (*Le
 	ack, err := d.c.ack(ctx, id, &agent.LeaseRequest{
 		Header: agent.Header{ID: id}, Document: d.name, Section: sid, Action: agent.Acquire,
 		LeaseDurationSeconds: ask.Duration.Seconds(), Reason: ask.Reason, Queue: ask.Wait,
-	}, true)
+	})
 	if err != nil {
 		if ask.Wait && ctx.Err() != nil {
 			d.leaveQueue(sid)
@@ -81,7 +81,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	id := newID()
 	_, err := l.d.c.ack(ctx, id, &agent.LeaseRequest{
 		Header: agent.Header{ID: id}, Document: l.d.name, Section: l.Section, Action: agent.Release, LeaseID: l.ID,
-	}, true)
+	})
 	if err != nil {
 		return fmt.Errorf("release section %s: %w", l.Section, err)
 	}
@@ -136,7 +136,7 @@ func (l *Lease) renew(left time.Duration) (time.Duration, error) {
 	id := newID()
 	ack, err := l.d.c.ack(ctx, id, &agent.LeaseRequest{
 		Header: agent.Header{ID: id}, Document: l.d.name, Section: l.Section, Action: agent.Renew, LeaseDurationSeconds: l.duration.Seconds(),
-	}, true)
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -48,7 +48,7 @@ export class Client {
 
   /** Makes a document. It is not tried again when the network fails: a lost answer does not say whether it was made. */
   async create(document: NewDocument): Promise<Document> {
-    const made = await this.http.call<DocumentState>("POST", "/documents", { body: document });
+    const made = await this.http.call<DocumentState>("POST", "/documents", { body: document, repeatable: "once" });
     return this.document(made.slug ?? made.documentId);
   }
 

@@ -93,16 +93,16 @@ export class Document {
 
   /** Puts a section behind another; "" puts it first. */
   move(id: string, after: string, { fence, signal }: Omit<WriteOptions, "idempotencyKey"> = {}): Promise<Written> {
-    return this.http.call("POST", `${this.of(id)}/move`, { body: { after, fence }, signal });
+    return this.http.call("POST", `${this.of(id)}/move`, { body: { after, fence }, signal, repeatable: "once" });
   }
 
   /** Takes a section out. Its text stays, and can be restored. */
   async remove(id: string): Promise<void> {
-    await this.http.call("DELETE", this.of(id), { repeatable: true });
+    await this.http.call("DELETE", this.of(id), { repeatable: "once" });
   }
 
   restore(id: string): Promise<Written> {
-    return this.http.call("POST", `${this.of(id)}/restore`, { repeatable: true });
+    return this.http.call("POST", `${this.of(id)}/restore`, { repeatable: "once" });
   }
 
   /** Gives a section the text of an earlier version, as a new edit. */
@@ -147,7 +147,7 @@ export class Document {
 
   /** Appends a message to the log, for whoever follows it: any JSON object of up to 64 KiB. */
   post(payload: Record<string, unknown>, { signal }: Reading = {}): Promise<LogEvent> {
-    return this.http.call("POST", `${this.path}/events`, { body: payload, signal });
+    return this.http.call("POST", `${this.path}/events`, { body: payload, signal, repeatable: "once" });
   }
 
   private of(sectionId: string): string {

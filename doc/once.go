@@ -1,0 +1,76 @@
+package doc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"cowrite/doc/code"
+)
+
+// turns lets one call of a name at a time go on. The zero value is ready.
+type turns struct {
+	mu       sync.Mutex
+	underWay map[callName]chan struct{} // closed when the call is over
+}
+
+type callName struct {
+	agent Agent
+	key   IdempotencyKey
+}
+
+// enter waits until no other call of that name is under way.
+func (t *turns) enter(ctx context.Context, name callName) (over func(), err error) {
+	for {
+		t.mu.Lock()
+		other, busy := t.underWay[name]
+		if !busy {
+			mine := make(chan struct{})
+			if t.underWay == nil {
+				t.underWay = map[callName]chan struct{}{}
+			}
+			t.underWay[name] = mine
+			t.mu.Unlock()
+			return func() {
+				t.mu.Lock()
+				delete(t.underWay, name)
+				t.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		t.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// once does a write to a document that is no edit of a section, or gives what is remembered of it when it was done
+// before. Of those with the same key that come at once, one is done and the others wait for it.
+func (l *Library) once(ctx context.Context, by Agent, o writeOptions, do func() error, again func(EditCall) error) error {
+	if o.key == "" {
+		return do()
+	}
+	over, err := l.calls.enter(ctx, callName{by, o.key})
+	if err != nil {
+		return err
+	}
+	defer over()
+	former, err := l.store.EditCall(ctx, by, o.key)
+	switch {
+	case errors.Is(err, ErrNotFound), err == nil && l.now().Sub(former.At) >= EditCallsKept:
+		return do()
+	case err != nil:
+		return fmt.Errorf("recall write: %w", err)
+	case former.Request != o.request:
+		return idempotencyMismatch()
+	}
+	return again(former)
+}
+
+func idempotencyMismatch() *code.Error {
+	return code.New(code.IdempotencyMismatch, "this Idempotency-Key was used for another request")
+}
