@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"cowrite/crdt"
 	"cowrite/doc"
 )
 
@@ -170,4 +172,53 @@ func unwritableFolder(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// What compaction sets free is given back to the file system, and what was written meanwhile is there.
+func TestTheFileShrinks(t *testing.T) {
+	dir := t.TempDir()
+	size := func() int64 {
+		info, err := os.Stat(filepath.Join(dir, databaseName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	reopen := func(s *Store) *Store {
+		t.Helper()
+		if err := s.Close(); err != nil { // brings the write-ahead log into the file
+			t.Fatal(err)
+		}
+		return openStore(t, dir, Options{})
+	}
+	s := openStore(t, dir, Options{})
+	ids := []crdt.DocumentID{{1}, {2}}
+	const rows = 2000
+	for _, id := range ids {
+		var changes []doc.ChangeRow
+		for n := range rows {
+			changes = append(changes, doc.ChangeRow{Hash: crdt.Hash{byte(n), byte(n >> 8)}, Logged: true, Raw: bytes.Repeat([]byte{byte(n)}, 2000)})
+		}
+		if _, err := s.Create(t.Context(), doc.Meta{ID: id}, doc.Append{Changes: changes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = reopen(s)
+	before := size()
+	if err := s.Compact(t.Context(), ids[0], doc.Saved{Upto: rows, Chunk: []byte("chunk"), Index: []byte("index")}); err != nil {
+		t.Fatal(err)
+	}
+	s = reopen(s)
+	if after, want := size(), before/2+2*keptPages*4096; after > want {
+		t.Errorf("half of what is in a file of %d bytes went, and %d are left, more than %d", before, after, want)
+	}
+	all, err := s.Changes(t.Context(), ids[1], 0, rows+1)
+	if err != nil || len(all) != rows {
+		t.Fatalf("%d changes are left of the other document, %v", len(all), err)
+	}
+	for n, c := range all {
+		if !bytes.Equal(c.Raw, bytes.Repeat([]byte{byte(n)}, 2000)) {
+			t.Fatalf("change %d is not what was written", n)
+		}
+	}
 }

@@ -93,5 +93,6 @@ func (s *Store) Compact(ctx context.Context, id crdt.DocumentID, saved doc.Saved
 	if err != nil {
 		return fmt.Errorf("compact document: %w", err)
 	}
+	_ = s.shrink(ctx) // what is not given back now is with the next compaction
 	return nil
 }

@@ -38,7 +38,7 @@ type job struct {
 }
 
 func openWriter(ctx context.Context, file string) (*writer, error) {
-	db, err := sql.Open("sqlite3", dataSource(file, url.Values{}))
+	db, err := sql.Open("sqlite3", dataSource(file, url.Values{"_auto_vacuum": {"incremental"}}))
 	if err != nil {
 		return nil, err
 	}
