@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -35,6 +36,44 @@ func Example() {
 	// # Notes
 	//
 	// It snows.
+}
+
+// An agent says where it edits, and keeps that up while it works.
+func ExampleLeaseManager() {
+	s := start()
+	defer s.close()
+	ctx := context.Background()
+	s.document("my-doc", "# Introduction\n")
+
+	work := func(key string) error {
+		mgr := client.NewLeaseManager(client.Options{URL: s.url, Key: key, HTTP: fresh()})
+		defer mgr.Close()
+		_, err := mgr.Acquire(ctx, "my-doc", "intro", 60*time.Second, "Rewriting introduction")
+		if conflict, ok := errors.AsType[*client.LeaseConflictError](err); ok {
+			fmt.Printf("Section held by %s for %v more\n", conflict.Holder, conflict.ExpiresIn.Round(time.Minute))
+			return nil // back off, wait, or write anyway: it will be merged
+		} else if err != nil {
+			return err
+		}
+
+		// Keep renewing automatically 10s before expiry
+		if err := mgr.StartAutoRenew(10 * time.Second); err != nil {
+			return err
+		}
+
+		// ... do editing work ...
+
+		return mgr.Release(ctx)
+	}
+	must(work(s.key("alpha")))
+
+	beta := client.NewLeaseManager(client.Options{URL: s.url, Key: s.key("beta"), HTTP: fresh()})
+	defer beta.Close()
+	_, err := beta.Acquire(ctx, "my-doc", "intro", 60*time.Second, "my turn")
+	must(err)
+	must(work(s.key("alpha")))
+	// Output:
+	// Section held by beta for 1m0s more
 }
 
 // Two agents write one report by turns: who has the lease writes, the other waits in the queue.

@@ -16,71 +16,174 @@ import (
 type Ask struct {
 	Duration time.Duration // 1 s to 5 min; 0 is 60 s. It is renewed until it is released
 	Reason   string        // told to others who ask
-	Wait     bool          // in the queue, until the context ends; else SECTION_LEASED at once
+	Wait     bool          // in the queue, until the context ends; else a LeaseConflictError at once
 }
 
 // Lease is a section's lease: it asks others to keep off. It renews itself after each third of the time that it has
 // left, by this process's own time and not by the server's clock, until it is released or lost.
 type Lease struct {
-	Section agent.SectionID
-	ID      lease.ID
-	Fence   lease.Fence // for Edit.Under
+	Document agent.Document
+	Section  agent.SectionID
+	ID       lease.ID
+	Fence    lease.Fence // for Edit.Under
 
-	d        *Document
-	duration time.Duration
-	end      context.CancelFunc // of the renewing
-	ended    context.Context
-	lost     chan struct{}
-	once     sync.Once
+	c       *Client
+	end     context.CancelFunc // of the renewing
+	ended   context.Context
+	changed chan struct{} // what renewing goes by is another; holds one
+	lost    chan struct{}
+	once    sync.Once
+
+	mu       sync.Mutex
+	duration time.Duration // of each renewal
+	endsAt   time.Time     // by the monotonic clock
+	manual   bool          // it does not renew itself
+	before   time.Duration // its end it renews itself; 0: after a third of the time left
 }
 
 // ErrLeaseLapsed is why a lease is lost whose renewals did not get through in time.
 var ErrLeaseLapsed = errors.New("the lease ran out before it could be renewed")
 
-// Lease acquires a section's lease. Refusals say who holds it and for how long: SECTION_LEASED, DEADLOCK, QUEUE_FULL.
+// LeaseConflictError says that somebody else has the lease, or comes before: SECTION_LEASED, DEADLOCK, QUEUE_FULL. It
+// wraps the refusal, a *code.Error with all facts. Nothing is blocked by it: a write is merged all the same.
+type LeaseConflictError struct {
+	Holder    string        // who has it, or for whom it is reserved
+	ExpiresAt string        // when it ends by the server's clock, ISO 8601
+	ExpiresIn time.Duration // how long that is, which needs no right clock
+
+	refusal *code.Error
+}
+
+func (e *LeaseConflictError) Error() string {
+	return fmt.Sprintf("%v (held by %s until %s)", e.refusal, e.Holder, e.ExpiresAt)
+}
+
+// Unwrap gives the refusal.
+func (e *LeaseConflictError) Unwrap() error { return e.refusal }
+
+// conflict is err as a LeaseConflictError, where it says who is in the way.
+func conflict(err error) error {
+	refusal, ok := errors.AsType[*code.Error](err)
+	if !ok || refusal.Code != code.SectionLeased && refusal.Code != code.Deadlock && refusal.Code != code.QueueFull {
+		return err
+	}
+	holder, _ := refusal.Facts["holder"].(string)
+	expiresAt, _ := refusal.Facts["expiresAt"].(string)
+	ms, _ := refusal.Facts["expiresInMs"].(float64)
+	return &LeaseConflictError{Holder: holder, ExpiresAt: expiresAt, ExpiresIn: time.Duration(ms) * time.Millisecond, refusal: refusal}
+}
+
+// Lease acquires a section's lease. A *LeaseConflictError says who holds it and for how long.
 func (d *Document) Lease(ctx context.Context, sid agent.SectionID, ask Ask) (*Lease, error) {
+	return d.c.Lease(ctx, d.name, sid, ask)
+}
+
+// Lease acquires the lease of a section of a document, which need not be open. A *LeaseConflictError says who holds it
+// and for how long.
+func (c *Client) Lease(ctx context.Context, name agent.Document, sid agent.SectionID, ask Ask) (*Lease, error) {
+	return c.lease(ctx, name, sid, ask, false)
+}
+
+func (c *Client) lease(ctx context.Context, name agent.Document, sid agent.SectionID, ask Ask, manual bool) (*Lease, error) {
 	if ask.Duration == 0 {
 		ask.Duration = time.Minute
 	}
 	id := newID()
-	ack, err := d.c.ack(ctx, id, &agent.LeaseRequest{
-		Header: agent.Header{ID: id}, Document: d.name, Section: sid, Action: agent.Acquire,
+	asked := time.Now()
+	ack, err := c.ack(ctx, id, &agent.LeaseRequest{
+		Header: agent.Header{ID: id}, Document: name, Section: sid, Action: agent.Acquire,
 		LeaseDurationSeconds: ask.Duration.Seconds(), Reason: ask.Reason, Queue: ask.Wait,
 	})
 	if err != nil {
 		if ask.Wait && ctx.Err() != nil {
-			d.leaveQueue(sid)
+			c.leaveQueue(name, sid)
 		}
-		return nil, fmt.Errorf("lease section %s: %w", sid, err)
+		return nil, fmt.Errorf("lease section %s: %w", sid, conflict(err))
 	}
-	l := &Lease{Section: sid, ID: ack.Lease.LeaseID, Fence: ack.Lease.Fence, d: d, duration: ask.Duration, lost: make(chan struct{})}
-	l.ended, l.end = context.WithCancel(d.c.ctx)
-	d.c.mu.Lock()
-	defer d.c.mu.Unlock()
-	if d.c.fatal != nil {
-		return nil, fmt.Errorf("lease section %s: %w", sid, d.c.fatal)
+	if ask.Wait {
+		asked = time.Now() // it was granted just before it was answered
 	}
-	d.c.leases[l] = struct{}{}
-	d.c.all.Go(func() { l.keep(time.Duration(ack.Lease.ExpiresInMs) * time.Millisecond) })
+	l := &Lease{
+		Document: name, Section: sid, ID: ack.Lease.LeaseID, Fence: ack.Lease.Fence, c: c,
+		changed: make(chan struct{}, 1), lost: make(chan struct{}), duration: ask.Duration, endsAt: asked.Add(lasts(ack)), manual: manual,
+	}
+	l.ended, l.end = context.WithCancel(c.ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fatal != nil {
+		return nil, fmt.Errorf("lease section %s: %w", sid, c.fatal)
+	}
+	c.leases[l] = struct{}{}
+	c.all.Go(l.keep)
 	return l, nil
 }
 
+// lasts is how long the lease in an answer lasts.
+func lasts(ack *agent.Ack) time.Duration {
+	return time.Duration(ack.Lease.ExpiresInMs) * time.Millisecond
+}
+
 // leaveQueue gives up the place of a caller who waits no longer. What was granted at that very moment runs out.
-func (d *Document) leaveQueue(sid agent.SectionID) {
-	if b, err := agent.Encode(&agent.LeaseRequest{Document: d.name, Section: sid, Action: agent.Leave}); err == nil {
-		d.c.sendNow(b)
+func (c *Client) leaveQueue(name agent.Document, sid agent.SectionID) {
+	if b, err := agent.Encode(&agent.LeaseRequest{Document: name, Section: sid, Action: agent.Leave}); err == nil {
+		c.sendNow(b)
 	}
 }
 
 // Lost is closed when the lease has ended without its being released.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
+// Held says whether the lease is held, as far as is known here.
+func (l *Lease) Held() bool { return l.ended.Err() == nil && l.Left() > 0 }
+
+// Left is for how long the lease lasts without a renewal; a write into the section lets it last longer at the server,
+// which is not counted.
+func (l *Lease) Left() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(0, time.Until(l.endsAt))
+}
+
+// StartAutoRenew has the lease renew itself when so much of its time is left, and never sooner than after a third of it;
+// 0 is after a third.
+func (l *Lease) StartAutoRenew(before time.Duration) { l.renewBy(false, before) }
+
+// StopAutoRenew lets the lease run out, unless it is renewed.
+func (l *Lease) StopAutoRenew() { l.renewBy(true, 0) }
+
+func (l *Lease) renewBy(manual bool, before time.Duration) {
+	l.mu.Lock()
+	l.manual, l.before = manual, before
+	l.mu.Unlock()
+	l.tellKeep()
+}
+
+// tellKeep has keep look again at what it goes by.
+func (l *Lease) tellKeep() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Renew lets the lease last for so long from now on, 1 s to 5 min, and renew itself for as long each time.
+func (l *Lease) Renew(ctx context.Context, duration time.Duration) error {
+	l.mu.Lock()
+	l.duration = duration
+	l.mu.Unlock()
+	if err := l.renew(ctx); err != nil {
+		return fmt.Errorf("renew section %s: %w", l.Section, err)
+	}
+	l.tellKeep()
+	return nil
+}
+
 // Release ends the lease.
 func (l *Lease) Release(ctx context.Context) error {
 	l.forget()
 	id := newID()
-	_, err := l.d.c.ack(ctx, id, &agent.LeaseRequest{
-		Header: agent.Header{ID: id}, Document: l.d.name, Section: l.Section, Action: agent.Release, LeaseID: l.ID,
+	_, err := l.c.ack(ctx, id, &agent.LeaseRequest{
+		Header: agent.Header{ID: id}, Document: l.Document, Section: l.Section, Action: agent.Release, LeaseID: l.ID,
 	})
 	if err != nil {
 		return fmt.Errorf("release section %s: %w", l.Section, err)
@@ -91,32 +194,36 @@ func (l *Lease) Release(ctx context.Context) error {
 // forget ends the renewing.
 func (l *Lease) forget() {
 	l.end()
-	l.d.c.mu.Lock()
-	defer l.d.c.mu.Unlock()
-	delete(l.d.c.leases, l)
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	delete(l.c.leases, l)
 }
 
-// keep renews the lease after each third of the time that is left. A renewal that does not get through is tried again
-// after a third of what is left then.
-func (l *Lease) keep(left time.Duration) {
-	end := time.Now().Add(left)
+// keep renews the lease until it ends. A renewal that does not get through is tried again after a third of what is left
+// then.
+func (l *Lease) keep() {
 	for {
-		wait := max(time.Until(end)/3, minRenewal)
+		wait, renew := l.next()
 		select {
 		case <-l.ended.Done():
 			return
-		case <-l.d.c.opts.After(wait):
+		case <-l.changed:
+			continue
+		case <-l.c.opts.After(wait):
 		}
-		if time.Until(end) <= 0 {
+		left := l.Left()
+		switch {
+		case left == 0:
 			l.lose(ErrLeaseLapsed)
 			return
+		case !renew:
+			continue
 		}
-		asked := time.Now()
-		answer, err := l.renew(time.Until(end))
+		ctx, cancel := context.WithTimeout(l.ended, third(left))
+		err := l.renew(ctx)
+		cancel()
 		var refusal *code.Error
 		switch {
-		case err == nil:
-			end = asked.Add(answer)
 		case l.ended.Err() != nil:
 			return
 		case errors.As(err, &refusal) && !comesBack(err):
@@ -129,21 +236,42 @@ func (l *Lease) keep(left time.Duration) {
 // minRenewal keeps the renewals of a lease that is about to end apart.
 const minRenewal = 50 * time.Millisecond
 
-// renew asks once, for a third of the time left at most.
-func (l *Lease) renew(left time.Duration) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(l.ended, max(left/3, minRenewal))
-	defer cancel()
-	id := newID()
-	ack, err := l.d.c.ack(ctx, id, &agent.LeaseRequest{
-		Header: agent.Header{ID: id}, Document: l.d.name, Section: l.Section, Action: agent.Renew, LeaseDurationSeconds: l.duration.Seconds(),
+// third is a third of the time left, or somewhat more, and no more than all of it.
+func third(left time.Duration) time.Duration { return min(left, max(left/3, minRenewal)) }
+
+// next says after how long something is to be done, and whether that is to renew the lease: else it is over then.
+func (l *Lease) next() (wait time.Duration, renew bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := time.Until(l.endsAt)
+	switch {
+	case l.manual:
+		return left, false
+	case l.before > 0:
+		return max(left-l.before, third(left)), true
+	}
+	return third(left), true
+}
+
+// renew asks once.
+func (l *Lease) renew(ctx context.Context) error {
+	l.mu.Lock()
+	duration := l.duration
+	l.mu.Unlock()
+	id, asked := newID(), time.Now()
+	ack, err := l.c.ack(ctx, id, &agent.LeaseRequest{
+		Header: agent.Header{ID: id}, Document: l.Document, Section: l.Section, Action: agent.Renew, LeaseDurationSeconds: duration.Seconds(),
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if ack.Lease.LeaseID != l.ID {
-		return 0, code.New(code.StaleLease, "the present lease is another one")
+		return code.New(code.StaleLease, "the present lease is another one")
 	}
-	return time.Duration(ack.Lease.ExpiresInMs) * time.Millisecond, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endsAt = asked.Add(lasts(ack))
+	return nil
 }
 
 // lose says, once, that the lease has ended.
@@ -151,7 +279,7 @@ func (l *Lease) lose(why error) {
 	l.once.Do(func() {
 		l.forget()
 		close(l.lost)
-		l.d.c.opts.Log.Warn("lease lost", "section", l.Section, "lease", l.ID, "err", why)
+		l.c.opts.Log.Warn("lease lost", "section", l.Section, "lease", l.ID, "err", why)
 	})
 }
 

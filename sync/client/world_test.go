@@ -80,6 +80,14 @@ func (s *server) key(name string) string {
 	return string(secret)
 }
 
+// document makes a document.
+func (s *server) document(slug, markdown string) {
+	c := s.connect("author")
+	defer c.Close()
+	_, err := c.CreateDocument(context.Background(), client.NewDocument{Slug: slug, Markdown: markdown})
+	must(err)
+}
+
 // connect connects an agent.
 func (s *server) connect(name string) *client.Client {
 	c, err := client.Connect(context.Background(), client.Options{URL: s.url, Key: s.key(name), HTTP: fresh()})
