@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"maps"
 	"mime"
 	"net/http"
 	"reflect"
@@ -55,6 +56,13 @@ type documentEntry struct {
 	LastSeq    string    `json:"lastSeq"`
 	Leases     int       `json:"leases" doc:"Sections leased right now (advisory)."`
 	Blocked    bool      `json:"blocked" doc:"An operator took it out of service."`
+	Present    []present `json:"present" nullable:"false" doc:"Who has it open on a WebSocket now, by name."`
+}
+
+// present is somebody who has a document open.
+type present struct {
+	Agent doc.Agent `json:"agent"`
+	Page  bool      `json:"page" doc:"On a page, as a person has it; else a program has."`
 }
 
 // DocumentPath addresses a document.
@@ -150,6 +158,7 @@ func (s *Server) listDocuments(ctx context.Context, in *listDocumentsInput) (*li
 	}
 	out := new(listDocumentsOutput)
 	out.Body.Documents = make([]documentEntry, 0, len(metas))
+	whoIsIn := s.present()
 	for _, m := range metas {
 		leases := 0
 		for _, status := range s.leases.List(doc.SectionsPrefix(m.ID)) {
@@ -159,13 +168,33 @@ func (s *Server) listDocuments(ctx context.Context, in *listDocumentsInput) (*li
 		}
 		out.Body.Documents = append(out.Body.Documents, documentEntry{
 			Slug: slugOf(m), DocumentID: m.ID.String(), URL: m.ID.URL(), Title: m.Title, CreatedAt: doc.FormatTime(m.CreatedAt),
-			CreatedBy: m.CreatedBy, ChangedAt: doc.FormatTime(m.ChangedAt), LastSeq: m.LastSeq.String(), Leases: leases, Blocked: !m.Block.At.IsZero(),
+			CreatedBy: m.CreatedBy, ChangedAt: doc.FormatTime(m.ChangedAt), LastSeq: m.LastSeq.String(), Leases: leases, Present: append([]present{}, whoIsIn[m.ID]...), Blocked: !m.Block.At.IsZero(),
 		})
 	}
 	if next > 0 {
 		out.Body.Next = strconv.FormatInt(next, 10)
 	}
 	return out, nil
+}
+
+// present finds who has which document open, by name.
+func (s *Server) present() map[crdt.DocumentID][]present {
+	pages := map[crdt.DocumentID]map[doc.Agent]bool{}
+	for _, info := range s.opts.Sockets() {
+		for _, id := range info.Documents {
+			if pages[id] == nil {
+				pages[id] = map[doc.Agent]bool{}
+			}
+			pages[id][info.Agent] = pages[id][info.Agent] || info.Page
+		}
+	}
+	out := make(map[crdt.DocumentID][]present, len(pages))
+	for id, agents := range pages {
+		for _, name := range slices.Sorted(maps.Keys(agents)) {
+			out[id] = append(out[id], present{name, agents[name]})
+		}
+	}
+	return out
 }
 
 type createDocumentInput struct {

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"cowrite/crdt"
 	"cowrite/doc"
+	"cowrite/sync/hub"
 )
 
 // scenario is a request and what has to come back. Unless it succeeds, nothing may have changed.
@@ -302,6 +304,34 @@ func TestSession(t *testing.T) {
 		})
 		if out := w.do(request{method: "DELETE", path: "/session"}); !strings.Contains(out.header.Get("Set-Cookie"), "Max-Age=0") {
 			t.Errorf("signing out sets %q", out.header.Get("Set-Cookie"))
+		}
+	})
+}
+
+func TestWhoHasADocumentOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		id := must(crdt.ParseDocumentID(w.document("paper").str("documentId")))
+		w.document("alone")
+		w.server.opts.Sockets = func() []hub.Info {
+			return []hub.Info{
+				{Agent: vera, Documents: []crdt.DocumentID{id}, Page: true},
+				{Agent: beta, Documents: []crdt.DocumentID{id}},
+				{Agent: vera, Documents: []crdt.DocumentID{id}},
+				{Agent: alpha},
+			}
+		}
+		var got []string
+		for _, d := range w.ok(tom, "GET", "/documents", "").body["documents"].([]any) {
+			got = append(got, fmt.Sprint(d.(map[string]any)["slug"], d.(map[string]any)["present"]))
+		}
+		if len(got) != 0 {
+			t.Errorf("a key that covers neither is told %v", got)
+		}
+		for _, d := range w.ok(alpha, "GET", "/documents", "").body["documents"].([]any) {
+			got = append(got, fmt.Sprint(d.(map[string]any)["slug"], d.(map[string]any)["present"]))
+		}
+		if want := "[alone[] paper[map[agent:beta page:false] map[agent:vera page:true]]]"; fmt.Sprint(got) != want {
+			t.Errorf("in the documents are %v, want %v", got, want)
 		}
 	})
 }

@@ -151,7 +151,7 @@ func (s *socket) Info() hub.Info {
 	}
 	return hub.Info{
 		Door: hub.AgentDoor, Key: s.key.ID, Agent: s.key.Agent, Remote: s.remote, Since: s.since,
-		Documents: documents, Queued: s.out.QueuedBytes(),
+		Documents: documents, Queued: s.out.QueuedBytes(), Page: s.line.OfPage(),
 	}
 }
 

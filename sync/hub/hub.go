@@ -44,6 +44,7 @@ type Info struct {
 	Since     time.Time
 	Documents []crdt.DocumentID // open on it, or waited for, in no order
 	Queued    int               // bytes that wait to be sent
+	Page      bool              // a page has it open, for a person who reads it
 }
 
 // Door is what is spoken on a socket.

@@ -26,6 +26,7 @@ import (
 type Line struct {
 	ws   *websocket.Conn
 	link *link
+	page bool
 }
 
 // IsUpgrade says whether a request asks for a WebSocket.
@@ -59,8 +60,13 @@ func Accept(w http.ResponseWriter, r *http.Request, subprotocols ...string) (*Li
 	}
 	// The limit is the reader's: the library's would close with a code that is not in the table.
 	ws.SetReadLimit(-1)
-	return &Line{ws, taken.link}, nil
+	// A key in a header or the query was put there by a program; a page has it in its cookie.
+	page := r.Header.Get("Authorization") == "" && !r.URL.Query().Has("token")
+	return &Line{ws, taken.link, page}, nil
 }
+
+// OfPage says whether somebody's browser opened the socket, for a page that is signed in, and no program.
+func (l *Line) OfPage() bool { return l.page }
 
 // RefuseHTTP answers a request that asks for no socket: with what its key was refused for, else with 426.
 func RefuseHTTP(w http.ResponseWriter, refused error) {

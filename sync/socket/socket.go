@@ -139,7 +139,7 @@ func (s *socket) End(why *code.Error) {
 func (s *socket) Info() hub.Info {
 	return hub.Info{
 		Door: hub.SyncDoor, Key: s.key.ID, Agent: s.key.Agent, Peer: s.joined(), Remote: s.remote, Since: s.since,
-		Documents: s.in.documents(), Queued: s.out.QueuedBytes(),
+		Documents: s.in.documents(), Queued: s.out.QueuedBytes(), Page: s.line.OfPage(),
 	}
 }
 
