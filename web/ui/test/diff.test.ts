@@ -72,13 +72,14 @@ test("what became of a section is told in a word, with its text", () => {
 test("versions are those that an event made, of one section if asked for", () => {
   const event = (type: string, payload: unknown) => ({ event_type: type, payload }) as LogEvent
   const events = [
-    event("document.created", {}),
+    event("document.created", { sections: ["goals"], version: "v0" }),
     event("section.edited", { sectionId: "goals", version: "v1" }),
     event("section.edited", { sectionId: "risks", version: "v2" }),
     event("section.overlap", { sectionId: "risks", version: "v2" }),
     event("section.edited", { sectionId: "risks", version: 7 }),
     event("message.posted", null),
   ]
-  expect(versionsOf(events, "").map(({ version }) => version)).toEqual(["v1", "v2"])
+  expect(versionsOf(events, "").map(({ version }) => version)).toEqual(["v0", "v1", "v2"])
+  expect(versionsOf(events, "goals" as SectionId).map(({ version }) => version), "the document was made with it").toEqual(["v0", "v1"])
   expect(versionsOf(events, "risks" as SectionId).map(({ version }) => version)).toEqual(["v2"])
 })

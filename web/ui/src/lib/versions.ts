@@ -14,8 +14,14 @@ export function versionsOf(events: LogEvent[], section: SectionId | ""): Version
   const versions: VersionEntry[] = []
   for (const event of events) {
     const version = event.payload?.["version"]
-    if (typeof version !== "string" || event.event_type === "section.overlap" || (section && sectionOf(event) !== section)) continue
+    if (typeof version !== "string" || event.event_type === "section.overlap" || (section && !madeIn(event, section))) continue
     versions.push({ version: version as Version, event })
   }
   return versions
+}
+
+/** Whether a section became what it is by an event: its own, or the one that made the document with it. */
+function madeIn(event: LogEvent, section: SectionId): boolean {
+  const { sections } = event.payload
+  return sectionOf(event) === section || (event.event_type === "document.created" && Array.isArray(sections) && sections.includes(section))
 }

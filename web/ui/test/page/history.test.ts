@@ -28,7 +28,7 @@ async function openHistory(who = ann): Promise<Reader> {
   await reader.signIn(who, `/d/${document.slug}`)
   await reader.live()
   await reader.page.getByRole("button", { name: "History", exact: true }).click()
-  await reader.page.getByText("Version 3 of 3").waitFor()
+  await reader.page.getByText("Version 4 of 4").waitFor()
   return reader
 }
 
@@ -40,18 +40,22 @@ test("a scrubber goes through the versions with their authors, and yesterday's t
   await then.getByText("Three goals.").waitFor()
   await slider.press("ArrowLeft")
   await slider.press("ArrowLeft")
-  await page.getByText("Version 1 of 3").waitFor()
+  await page.getByText("Version 2 of 4").waitFor()
   expect(await slider.getAttribute("aria-valuetext")).toContain("agent-alpha wrote in Goals")
   await then.getByText("Two goals.").waitFor()
   await then.getByText("None.").waitFor()
 
   // What is written meanwhile moves nothing away from under the reader.
   await alpha.write(document.slug, goals, (text) => text.replace("Three goals", "Four goals"))
-  await page.getByText("Version 1 of 4").waitFor()
+  await page.getByText("Version 2 of 5").waitFor()
   await page.getByRole("button", { name: "Bring back this text of Goals" }).click()
   await page.getByText("The section has this text again.").waitFor()
   expect((await ann.section(document.slug, goals)).text).toContain("Two goals.")
-  await page.getByText("Version 1 of 5").waitFor()
+  await page.getByText("Version 2 of 6").waitFor()
+  await slider.press("Home")
+  await page.getByText("Version 1 of 6").waitFor()
+  expect(await slider.getAttribute("aria-valuetext")).toContain("created the document")
+  await then.getByText("One goal.").waitFor()
 
   await page.getByRole("button", { name: "Back to the text" }).click()
   await reader.section(goals).getByText("Two goals.").waitFor()
@@ -71,6 +75,8 @@ test("two versions are compared with marks in the text", async () => {
   expect(inRisks).toMatch(/DEL None/)
   expect(inRisks).toMatch(/INS One.*👩‍👩‍👧/)
   await page.getByRole("button", { name: "Earlier version" }).click()
+  await expect.poll(async () => (await marks())[0]).toBe("H3 Goals changed")
+  await page.getByRole("button", { name: "Earlier version" }).click()
   await page.getByText("There is no version before this one").waitFor()
 
   await page.getByLabel("Show", { exact: true }).selectOption({ label: "What changed since" })
@@ -79,7 +85,8 @@ test("two versions are compared with marks in the text", async () => {
   await expect.poll(() => page.locator(".changes").innerText()).toContain("Seven")
 
   await page.getByLabel("Of", { exact: true }).selectOption({ label: "Goals" })
-  await page.getByText("Version 1 of 3").waitFor()
+  await page.getByText("Version 1 of 4").waitFor()
+  await page.getByRole("button", { name: "Later version" }).click()
   await page.getByLabel("Show", { exact: true }).locator("optgroup option").nth(1).evaluate((option: HTMLOptionElement) => {
     const select = option.closest("select")!
     select.value = option.value
@@ -104,17 +111,16 @@ test("who wrote what is shown in their colours", async () => {
   await reader.close()
 })
 
-test("a draft is still there when its writer comes back from the history, and a viewer brings nothing back", async () => {
+test("what is being written is still open when its writer comes back from the history, and a viewer brings nothing back", async () => {
   const reader = await openHistory()
   const { page } = reader
   await page.getByRole("button", { name: "Back to the text" }).click()
-  await reader.section(goals).hover()
-  await page.getByRole("button", { name: "Write in Goals" }).click()
-  await page.getByLabel("Text of Goals, in Markdown").fill("## Goals\n\nA draft.\n")
+  const field = await reader.write(goals)
+  await page.keyboard.type("Begun. ")
   await page.getByRole("button", { name: "History", exact: true }).click()
-  await page.getByText("Version 3 of 3").waitFor()
+  await page.getByText(/Version \d of \d/).waitFor()
   await page.getByRole("button", { name: "Back to the text" }).click()
-  expect(await page.getByLabel("Text of Goals, in Markdown").inputValue()).toContain("A draft.")
+  await expect.poll(() => field.innerText()).toContain("Begun. ")
   await reader.close()
 
   const viewer = await openHistory(await caller("vera", "viewer"))
