@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -435,4 +437,56 @@ func TestAFullDocument(t *testing.T) {
 			t.Errorf("a full document is not deleted: %v", err)
 		}
 	})
+}
+
+// After compaction a document takes on disk at most four times what it takes saved, and 64 bytes for each change. The file
+// has its log besides, and the pages that are kept free.
+func TestALongDocumentOnDisk(t *testing.T) {
+	const changes = 10_000
+	dir := t.TempDir()
+	content := int64(0)
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, dir: dir}
+		w.open()
+		defer w.close()
+		id := w.create("").Meta.ID
+		n := w.attachNative(alice, id)
+		n.settle()
+		sid := doc.SectionID("s")
+		if _, err := w.AddSection(t.Context(), alice, id, sid, "", "# S\n"); err != nil {
+			t.Fatal(err)
+		}
+		n.settle()
+		for i := range changes {
+			n.insert(sid, 4+i, string(rune('a'+i%26)))
+			if i%500 == 499 {
+				n.settle()
+				time.Sleep(10 * time.Second)
+			}
+		}
+		n.at.Detach()
+		time.Sleep(2 * time.Minute)
+		saved, _, err := w.Export(t.Context(), alice, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := w.Find(t.Context(), alice, "d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit := int64(4*len(saved) + 64*changes); m.Changes < changes || m.Bytes > limit {
+			t.Errorf("%d changes take %d bytes, more than %d; saved they are %d", m.Changes, m.Bytes, limit, len(saved))
+		}
+		for _, e := range w.log(id) {
+			content += int64(len(e.Payload)) + 200
+		}
+		content += m.Bytes
+	})
+	info, err := os.Stat(filepath.Join(dir, "cowrite.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if limit := content*5/4 + 3<<19; info.Size() > limit {
+		t.Errorf("the file has %d bytes, more than %d", info.Size(), limit)
+	}
 }
