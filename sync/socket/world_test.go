@@ -22,6 +22,7 @@ import (
 	"cowrite/doc"
 	"cowrite/doc/code"
 	"cowrite/sync/hub"
+	"cowrite/sync/line/linetest"
 	"cowrite/sync/repo"
 )
 
@@ -33,7 +34,7 @@ type world struct {
 	*testing.T
 	docs  *library
 	hub   *hub.Hub
-	lines *lines
+	lines *linetest.Network
 
 	mu      sync.Mutex
 	dropped []string
@@ -43,7 +44,7 @@ type world struct {
 // inWorld runs a story in a world of its own and ends both.
 func inWorld(t *testing.T, limits hub.Limits, story func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, docs: newLibrary(), lines: newLines()}
+		w := &world{T: t, docs: newLibrary(), lines: linetest.New()}
 		w.hub = hub.New(hub.Options{Documents: w.docs, Limits: limits, Metrics: hub.Metrics{
 			Dropped: func(what string) { w.mu.Lock(); w.dropped = append(w.dropped, what); w.mu.Unlock() },
 			Closed:  func(why code.Code) { w.mu.Lock(); w.closed = append(w.closed, why); w.mu.Unlock() },
@@ -109,7 +110,7 @@ type client struct {
 // open connects without joining.
 func (w *world) open(token string) *client {
 	w.Helper()
-	transport := &http.Transport{DialContext: w.lines.dial}
+	transport := &http.Transport{DialContext: w.lines.Dial}
 	ws, _, err := websocket.Dial(w.Context(), "ws://cowrite/api/v1/sync?token="+token, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
 		w.Fatal(err)
@@ -248,43 +249,10 @@ func (c *client) leave() {
 	}
 }
 
-// lines is a network in memory: a listener whose connections are pipes without buffers.
-type lines struct {
-	incoming chan net.Conn
-	done     chan struct{}
-	once     sync.Once
-}
-
-func newLines() *lines { return &lines{incoming: make(chan net.Conn), done: make(chan struct{})} }
-
-func (l *lines) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case l.incoming <- far:
-		return near, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *lines) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.incoming:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *lines) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
-func (l *lines) Addr() net.Addr { return &net.TCPAddr{} }
-
 // raw upgrades a bare line and joins, for peers that do not keep the rules of WebSocket.
 func (w *world) raw(token string, peer repo.PeerID) net.Conn {
 	w.Helper()
-	conn, err := w.lines.dial(w.Context(), "", "")
+	conn, err := w.lines.Dial(w.Context(), "", "")
 	if err != nil {
 		w.Fatal(err)
 	}
