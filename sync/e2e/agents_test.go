@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"cowrite/crdt"
 	"cowrite/sync/agent"
+	"cowrite/sync/e2e/server"
 )
 
 // The length of the agents' work: a few seconds among the other tests, five minutes in `make soak`.
@@ -39,12 +39,7 @@ func TestEightAgents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	binary := filepath.Join(t.TempDir(), "cowrite")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "cowrite/cmd/cowrite")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the server: %v\n%s", err, out)
-	}
-	site := rest{t, "http://" + serve(t, binary) + "/api/v1"}
+	site := rest{t, server.Start(t, server.Build(t)) + "/api/v1"}
 	var markdown strings.Builder
 	for i := range 4 {
 		fmt.Fprintf(&markdown, "## Part %d\n\n%sstart\n%s", i, motto, mark)
@@ -89,7 +84,7 @@ func TestEightAgents(t *testing.T) {
 		p.end()
 	}
 	replica := exec.CommandContext(t.Context(), "node", "replica.mjs", document.URL)
-	replica.Env = append(os.Environ(), "COWRITE_URL="+strings.TrimSuffix(site.base, "/api/v1"), "COWRITE_KEY="+adminKey)
+	replica.Env = append(os.Environ(), "COWRITE_URL="+strings.TrimSuffix(site.base, "/api/v1"), "COWRITE_KEY="+server.AdminKey)
 	var stderr bytes.Buffer
 	replica.Stdin, replica.Stderr = strings.NewReader(text), &stderr
 	if err := replica.Run(); err != nil {
@@ -173,7 +168,7 @@ func (r rest) call(method, path string, body, out any) {
 	if body == nil {
 		req.Body = http.NoBody
 	}
-	req.Header.Set("Authorization", "Bearer "+adminKey)
+	req.Header.Set("Authorization", "Bearer "+server.AdminKey)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
