@@ -81,7 +81,7 @@ func TestBrokenProtocol(t *testing.T) {
 // A peer that does not read is closed with a code that says "come back", and holds up nobody.
 func TestSlowReader(t *testing.T) {
 	inWorld(t, hub.Limits{OutboundMessages: 20, WriteTime: time.Minute, PingEvery: time.Hour}, func(w *world) {
-		conn, err := w.lines.dial(context.Background(), "", "")
+		conn, err := w.lines.Dial(context.Background(), "", "")
 		w.must(err)
 		r := httptest.NewRequest(http.MethodGet, "/?token="+string(w.secrets["bob"]), nil)
 		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="}}
@@ -112,7 +112,7 @@ func TestSlowReader(t *testing.T) {
 // A dead line is noticed within ten seconds.
 func TestDeadLine(t *testing.T) {
 	inWorld(t, hub.Limits{}, func(w *world) {
-		conn, err := w.lines.dial(context.Background(), "", "")
+		conn, err := w.lines.Dial(context.Background(), "", "")
 		w.must(err)
 		r := httptest.NewRequest(http.MethodGet, "/?token="+string(w.secrets["bob"]), nil)
 		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="}}

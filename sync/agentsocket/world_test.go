@@ -3,7 +3,6 @@ package agentsocket
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"cowrite/lease"
 	"cowrite/sync/agent"
 	"cowrite/sync/hub"
+	"cowrite/sync/line/linetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,7 +33,7 @@ type world struct {
 	library *doc.Library
 	keeper  *lease.Keeper
 	hub     *hub.Hub
-	lines   *lines
+	lines   *linetest.Network
 	keys    map[string]doc.Key
 	secrets map[string]doc.Secret
 }
@@ -50,7 +50,7 @@ func inWorld(t *testing.T, limits hub.Limits, story func(w *world)) {
 
 func withWorld(t *testing.T, limits hub.Limits, story func(w *world)) {
 	ctx := context.Background()
-	w := &world{T: t, lines: newLines(), keys: map[string]doc.Key{}, secrets: map[string]doc.Secret{}}
+	w := &world{T: t, lines: linetest.New(), keys: map[string]doc.Key{}, secrets: map[string]doc.Secret{}}
 	store := storetest.NewMemory()
 	losses := new(Losses)
 	idempotency := doc.NewIdempotency(store, nil)
@@ -140,7 +140,7 @@ type received struct {
 // open connects with a key. What the server says first is still to be read.
 func (w *world) open(token string, subprotocols ...string) *client {
 	w.Helper()
-	transport := &http.Transport{DialContext: w.lines.dial}
+	transport := &http.Transport{DialContext: w.lines.Dial}
 	ws, _, err := websocket.Dial(context.Background(), "ws://cowrite/api/v1/agent?token="+token, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: transport}, Subprotocols: subprotocols,
 	})
@@ -319,36 +319,3 @@ func jsonOf(v any) string {
 	b, _ := json.Marshal(v) //nolint:errchkjson // of test values
 	return strings.TrimSpace(string(b))
 }
-
-// lines is a network in memory: a listener whose connections are pipes without buffers.
-type lines struct {
-	incoming chan net.Conn
-	done     chan struct{}
-	once     sync.Once
-}
-
-func newLines() *lines { return &lines{incoming: make(chan net.Conn), done: make(chan struct{})} }
-
-func (l *lines) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case l.incoming <- far:
-		return near, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (l *lines) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.incoming:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *lines) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
-func (l *lines) Addr() net.Addr { return &net.TCPAddr{} }
