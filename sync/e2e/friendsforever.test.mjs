@@ -8,11 +8,15 @@ import { readFile } from "node:fs/promises";
 import test from "node:test";
 import { promisify } from "node:util";
 import { gunzipSync } from "node:zlib";
-import { applyChanges, decodeChange, hasHeads } from "@automerge/automerge";
-import { adminKey, binary, connect, newKey, restText, server, until } from "./lib.mjs";
+import { applyChanges, decodeChange, decodeSyncMessage, hasHeads, save } from "@automerge/automerge";
+import { adminKey, binary, call, connect, newKey, restText, server, until } from "./lib.mjs";
 
 const trace = new URL("../../../shared/traces/friendsforever.changes.json.gz", import.meta.url);
 const { seed, own, endContent } = JSON.parse(gunzipSync(await readFile(trace)));
+
+// The byte of a chunk that says what it is (https://automerge.org/automerge-binary-format-spec), and a document's.
+const chunkKind = 8;
+const documentChunk = 0;
 
 const bytes = (base64) => new Uint8Array(Buffer.from(base64, "base64"));
 const text = (handle) => String(handle.doc().sections.s.body);
@@ -91,4 +95,24 @@ test("two clients replay a recorded session, change by change", async (t) => {
     env: { ...process.env, COWRITE_URL: server, COWRITE_KEY: adminKey },
   });
   assert.equal(exported.stdout, endContent);
+
+  // Who comes with nothing gets the whole in one message: a saved document, and what came since it was saved.
+  const newcomer = connect(t, keys[0].key);
+  const heard = [];
+  newcomer.adapter.on("message", (message) => {
+    if (message.type === "sync" && message.documentId === first.documentId) heard.push(decodeSyncMessage(message.data).changes);
+  });
+  const handle = await newcomer.find(first.url);
+  await until(() => text(handle) === endContent, "the newcomer to have it", 60_000);
+  const carrying = heard.filter((entries) => entries.length > 0);
+  assert.equal(carrying.length, 1, "messages with content");
+  assert.equal(carrying[0].length, 1, "entries in it");
+  const [whole] = carrying[0];
+  assert.equal(whole[chunkKind], documentChunk);
+
+  // In the store it takes at most four times what it takes saved, and 64 bytes for each change.
+  const { documents } = await call("GET", "/usage?limit=1000");
+  const usage = documents.find(({ documentId }) => documentId === first.documentId);
+  assert.ok(usage.bytes <= 4 * save(handle.doc()).length + 64 * usage.changes, `${usage.bytes} bytes for ${usage.changes} changes`);
+  t.diagnostic(`a newcomer gets ${whole.length} bytes; stored are ${usage.bytes}`);
 });
