@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -273,6 +274,41 @@ func TestAbandonedWaits(t *testing.T) {
 			t.Errorf("beta has %v", holds)
 		}
 		beta.ok("lease_acquire", section) // its session lives
+	})
+}
+
+// A place that was taken without waiting is given up without a lease, once.
+func TestPlacesAreGivenUp(t *testing.T) {
+	onBothRevisions(t, func(t *testing.T, w *world, revision string) {
+		w.document("paper")
+		alpha, beta := w.agent(alpha, revision), w.agent(beta, revision)
+		defer alpha.session.Close()
+		defer beta.session.Close()
+		section, lock := args{"document": "paper", "section": "intro"}, args{"resource": "lock:a"}
+		alpha.ok("lease_acquire", section)
+		alpha.ok("coordination.lease.acquire", lock)
+		for _, c := range []struct {
+			door          string
+			asked         args
+			code, release string
+		}{
+			{"lease_acquire", args{"document": "paper", "section": "intro", "queue": true}, "SECTION_LEASED", "lease_release"},
+			{"coordination.lease.acquire", lock, "lease_held", "coordination.lease.release"},
+		} {
+			beta.refused(c.door, c.asked, c.code)
+			leave := args{"leave": true}
+			maps.Copy(leave, c.asked)
+			delete(leave, "queue")
+			if left := beta.ok(c.release, leave); left["left"] != true || left["released"] != false {
+				t.Errorf("%s: %v", c.release, left)
+			}
+			if left := beta.ok(c.release, leave); left["left"] != false {
+				t.Errorf("%s, with no place: %v", c.release, left)
+			}
+		}
+		if waits := w.ok(root, "GET", coordination+"/agents/beta", "").body["waitsFor"].([]any); len(waits) != 0 {
+			t.Errorf("beta waits for %v", waits)
+		}
 	})
 }
 

@@ -80,7 +80,7 @@ func (s *Server) toolOutline(ctx context.Context, in outlineArguments) (outlined
 
 type readArgumentsOf struct {
 	Document string `json:"document"`
-	Section  string `json:"section,omitempty" doc:"This one alone."`
+	Section  string `json:"section,omitempty"`
 	Version  string `json:"version,omitempty" doc:"As it was then."`
 }
 
@@ -135,7 +135,7 @@ func (s *Server) toolEdit(ctx context.Context, in editArguments) (written, error
 type createArguments struct {
 	Document       string `json:"document,omitempty"`
 	Section        string `json:"section,omitempty" doc:"Id of the new section."`
-	After          string `json:"after,omitempty" doc:"Section before it."`
+	After          string `json:"after,omitempty"`
 	Slug           string `json:"slug,omitempty" doc:"Of a new document."`
 	Title          string `json:"title,omitempty"`
 	Text           string `json:"text" doc:"Markdown with its heading line."`
@@ -215,10 +215,13 @@ type releaseArguments struct {
 	Document string `json:"document"`
 	Section  string `json:"section"`
 	LeaseID  string `json:"leaseId,omitempty" doc:"Only if it is this grant."`
+	Leave    bool   `json:"leave,omitempty" doc:"Your place instead."`
 }
 
+// released says what was given up, a lease or a place.
 type released struct {
-	Released bool `json:"released"`
+	Released bool  `json:"released"`
+	Left     *bool `json:"left,omitempty"` // of a place: whether there was one
 }
 
 func (s *Server) toolRelease(ctx context.Context, in releaseArguments) (released, error) {
@@ -226,11 +229,19 @@ func (s *Server) toolRelease(ctx context.Context, in releaseArguments) (released
 	if err != nil {
 		return released{}, err
 	}
-	out, err := s.releaseLease(ctx, &releaseLeaseInput{SectionPath: SectionPath{path, in.Section}, IfMatch: in.LeaseID})
+	section := SectionPath{path, in.Section}
+	if in.Leave {
+		out, err := s.leaveQueue(ctx, &section)
+		if err != nil {
+			return released{}, err
+		}
+		return released{Left: &out.Body.Left}, nil
+	}
+	out, err := s.releaseLease(ctx, &releaseLeaseInput{SectionPath: section, IfMatch: in.LeaseID})
 	if err != nil {
 		return released{}, err
 	}
-	return released{out.Body.Released}, nil
+	return released{Released: out.Body.Released}, nil
 }
 
 type leasesArguments struct {
@@ -360,17 +371,31 @@ func (s *Server) toolCoordinationAcquire(ctx context.Context, in coordinationAcq
 type coordinationReleaseArguments struct {
 	Resource string `json:"resource"`
 	ActorDID string `json:"actorDid,omitempty"`
-	LeaseID  string `json:"leaseId,omitempty" doc:"Only if it is this grant."`
+	LeaseID  string `json:"leaseId,omitempty"`
+	Leave    bool   `json:"leave,omitempty" doc:"Your place instead."`
 }
 
-func (s *Server) toolCoordinationRelease(ctx context.Context, in coordinationReleaseArguments) (wire.ResourceLeaseReleased, error) {
+// releasedResource is what giving up a lease comes to, or a place.
+type releasedResource struct {
+	wire.ResourceLeaseReleased
+	Left *bool `json:"left,omitempty"` // of a place: whether there was one
+}
+
+func (s *Server) toolCoordinationRelease(ctx context.Context, in coordinationReleaseArguments) (releasedResource, error) {
+	if in.Leave {
+		out, err := s.leaveResourceQueue(ctx, &leaveResourceQueueInput{in.Resource})
+		if err != nil {
+			return releasedResource{}, err
+		}
+		return releasedResource{wire.ResourceLeaseReleased{OK: true}, &out.Body.Left}, nil
+	}
 	out, err := s.releaseResource(ctx, &releaseResourceInput{Body: wire.ResourceLeaseRelease{
 		Resource: in.Resource, ActorDID: cmp.Or(in.ActorDID, string(keyOf(ctx).Agent)), LeaseID: in.LeaseID,
 	}})
 	if err != nil {
-		return wire.ResourceLeaseReleased{}, err
+		return releasedResource{}, err
 	}
-	return out.Body, nil
+	return releasedResource{ResourceLeaseReleased: out.Body}, nil
 }
 
 type coordinationWaitArguments struct {

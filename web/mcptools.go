@@ -143,7 +143,7 @@ func (s *Server) mcpTools() {
 	addTool(s, tool{"lease_acquire", "Tell others that you edit a section. Advisory: blocks no write. Ends after its time to live; writing there or acquiring again extends it. " +
 		"SECTION_LEASED says who has it until when: wait, work elsewhere, or edit anyway. Next: edit, lease_release.",
 		settles, "leaseId holder expiresInMs fence"}, s.toolAcquire)
-	addTool(s, tool{"lease_release", "End your advisory lease; the next in the queue gets it.",
+	addTool(s, tool{"lease_release", "End your advisory lease, or leave its queue; the next one gets it.",
 		settles, "released"}, s.toolRelease)
 	addTool(s, tool{"lease_status", "Advisory leases, their time to live, and queues.",
 		reads, "leases queues"}, s.toolLeases)
@@ -153,7 +153,7 @@ func (s *Server) mcpTools() {
 		adds, "seq"}, s.toolPost)
 	addTool(s, tool{coordinationTools + "lease.acquire", "Advisory lease on any name, as lock:deploy or section:slug/id, for ttlMs; again renews it. lease_held queues you; waitMs waits. Next: work, release.",
 		settles, "ok lease"}, s.toolCoordinationAcquire)
-	addTool(s, tool{coordinationTools + "lease.release", "End your advisory lease on a name.",
+	addTool(s, tool{coordinationTools + "lease.release", "End your advisory lease on a name, or leave its queue.",
 		settles, "ok released trust"}, s.toolCoordinationRelease)
 	addTool(s, tool{coordinationTools + "wait", "Who holds and waits for what (advisory), and refused deadlocks.",
 		reads, "ok queues deadlocks"}, s.toolCoordinationWait)
