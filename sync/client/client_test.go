@@ -144,6 +144,57 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
+// Whoever has caught up has what was acknowledged, by whatever view, also over lines that break.
+func TestCatchUp(t *testing.T) {
+	s := start()
+	defer s.close()
+	ctx := soon(t)
+	lines := newCuttable()
+	alice, err := client.Connect(ctx, client.Options{URL: s.url, Key: s.key("alice"), HTTP: lines.Client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alice.Close()
+	bob := s.connect("bob")
+	defer bob.Close()
+	name, err := alice.CreateDocument(ctx, client.NewDocument{Markdown: "# Notes\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := alice.Open(ctx, name, client.Open{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sid := whole.Sections()[0].ID
+	part, err := bob.Open(ctx, name, client.Open{Section: sid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 30 {
+		line := fmt.Sprintf("line %d\n", n)
+		if _, err := whole.Edit(ctx, sid, client.Ops(agent.TextOp{Insert: line})); err != nil {
+			t.Fatal(err)
+		}
+		if n%10 == 5 {
+			lines.cut(false)
+		}
+		for _, d := range []*client.Document{whole, part} {
+			if err := d.CatchUp(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if now, _, _ := d.Section(sid); !strings.HasPrefix(now.Text, line) {
+				t.Fatalf("caught up with %q, without %q", now.Text, line)
+			}
+		}
+		if _, err := whole.Add(ctx, "", "", "## Another\n"); err != nil { // which the part does not show
+			t.Fatal(err)
+		}
+		if err := part.CatchUp(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // What is made and posted over lines that break is there once.
 func TestMadeAndPostedOnce(t *testing.T) {
 	s := start()

@@ -35,6 +35,8 @@ type Document struct {
 	mirror  agent.Mirror
 	ready   bool          // it was opened once
 	live    bool          // it was opened since it was last asked for: what comes before belongs to the time before
+	opens   int           // how often it was
+	behind  crdt.Version  // what it is to reach since it was last opened; "": nothing
 	change  chan struct{} // closed, and replaced, whenever something changed
 	events  []agent.EventRecord
 	read    agent.Seq // the last event that was given to Next
@@ -77,8 +79,12 @@ func (c *Client) Open(ctx context.Context, name agent.Document, how Open) (*Docu
 func (d *Document) openFrame() []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.openFrameAt(d.mirror.Version)
+}
+
+func (d *Document) openFrameAt(v crdt.Version) []byte {
 	d.opening, d.live = newID(), false
-	f := &agent.Open{Header: agent.Header{ID: d.opening}, Document: d.name, View: agent.Whole, Version: d.mirror.Version}
+	f := &agent.Open{Header: agent.Header{ID: d.opening}, Document: d.name, View: agent.Whole, Version: v}
 	switch {
 	case d.how.LogOnly:
 		f.View = agent.LogOnly
@@ -189,6 +195,20 @@ func (d *Document) WaitVersion(ctx context.Context, at crdt.Version) error {
 	return d.until(ctx, func() bool { return d.mirror.Version != at })
 }
 
+// CatchUp waits until the text has everything that was acknowledged before the call, to whomever: one's own edits, for
+// example, whose acknowledgement may overtake the change that they made.
+func (d *Document) CatchUp(ctx context.Context) error {
+	d.mu.Lock()
+	before, at := d.opens, d.mirror.Version
+	if d.how.Section != "" {
+		at = "" // of a part nobody says when all that concerns it has been told
+	}
+	frame := d.openFrameAt(at)
+	d.mu.Unlock()
+	d.c.sendNow(frame) // it is answered behind whatever was acknowledged
+	return d.until(ctx, func() bool { return d.opens > before && d.behind == "" })
+}
+
 // Next waits for the next event of the log: in order, without gap or repeat, also over broken lines.
 func (d *Document) Next(ctx context.Context) (agent.EventRecord, error) {
 	if !d.how.Events && !d.how.LogOnly {
@@ -233,8 +253,12 @@ func (d *Document) opened(f *agent.Opened) {
 	if f.ID != d.opening {
 		return // it was opened anew meanwhile
 	}
+	if d.behind = ""; f.Resumed && f.Version != d.mirror.Version {
+		d.behind = f.Version
+	}
 	d.mirror.Begin(f)
 	d.ready, d.live, d.retries = true, true, 0
+	d.opens++
 	d.changedNow()
 }
 
@@ -246,6 +270,9 @@ func (d *Document) changed(f *agent.Changed) {
 	}
 	err := d.mirror.Apply(f)
 	if err == nil {
+		if d.behind == f.To {
+			d.behind = ""
+		}
 		d.changedNow()
 	} else {
 		d.mirror.Version = "" // it cannot go on from here: all of it is asked for

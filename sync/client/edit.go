@@ -36,7 +36,7 @@ func (e Edit) Under(f lease.Fence) Edit { e.frame.Fence = f; return e }
 
 // Edit changes a section's text and returns when that is on disk. It is made once, however often it has to be sent.
 // The answer tells what of others was merged in, and who else holds the section's lease. The document's own text
-// follows when the server sends it, just before or after.
+// follows when the server sends it, just before or after: [Document.CatchUp] waits for it.
 func (d *Document) Edit(ctx context.Context, sid agent.SectionID, e Edit) (*agent.Ack, error) {
 	f := e.frame
 	f.Header, f.Document, f.Section = agent.Header{ID: newID()}, d.name, sid
