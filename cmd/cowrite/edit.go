@@ -158,7 +158,8 @@ const shownLines = 10
 
 // tellMerged says whose writing a text was merged with, and shows the lines where that happened.
 func (p *Program) tellMerged(s client.Section) {
-	fmt.Fprintf(p.Stderr, "cowrite: merged with what %s wrote meanwhile\n", strings.Join(s.MergedFrom.Agents, ", "))
+	others := cmp.Or(strings.Join(s.MergedFrom.Agents, ", "), "the same agent")
+	fmt.Fprintf(p.Stderr, "cowrite: merged with what %s wrote meanwhile\n", others)
 	text, lines := []rune(s.Text), strings.Split(s.Text, "\n")
 	shown, next := 0, 0 // lines, and the first that was not shown yet
 	for _, r := range s.MergedFrom.Ranges {
