@@ -12,7 +12,8 @@ import (
 // inbox holds what was read and is not dealt with yet, by document, and runs the workers that deal with it.
 // A document is with at most one worker at a time, which takes one frame and then lets the next document
 // have its turn: so frames of one document stay in order, and a slow document holds up no other. A frame that has its
-// place at the document needs no worker to wait for it, and one that gets its place at once needs no worker at all.
+// place at the document needs no worker to wait for it, and one that gets its place at once needs no worker at all. An
+// ephemeral message has no place at the document: it waits until all before it have come to their end.
 type inbox struct {
 	limits hub.Limits
 	handle func(c *conversation, n note, done func(error))
@@ -48,6 +49,7 @@ type conversation struct {
 	appeared bool
 	gone     *code.Error
 	busy     bool // ready, or with a worker
+	under    int  // frames that were taken and have not come to their end
 
 	// The worker's.
 	attachment hub.Attachment // nil: not open
@@ -91,15 +93,17 @@ func (b *inbox) put(name repo.DocumentName, frame repo.Frame, data int) error {
 	b.frames++
 	b.bytes += data
 	n := note{frame: frame, bytes: data}
-	if c.busy {
+	if c.busy || len(c.frames) > 0 {
 		c.frames = append(c.frames, n)
 		return nil
 	}
 	c.busy = true
+	c.under++
 	b.mu.Unlock()
 	placed := b.offer(c, n, func(err error) { b.finish(c, n, err) })
 	b.mu.Lock()
 	if !placed {
+		c.under--
 		c.frames = append(c.frames, n)
 	}
 	b.next(c)
@@ -165,12 +169,19 @@ func (b *inbox) work() {
 func (c *conversation) next() note {
 	n := note{appeared: c.appeared, gone: c.gone}
 	c.appeared, c.gone = false, nil
-	if len(c.frames) > 0 {
+	if len(c.frames) > 0 && !c.waits() {
 		n.frame, n.bytes = c.frames[0].frame, c.frames[0].bytes
 		c.frames[0] = note{}
 		c.frames = c.frames[1:]
+		c.under++
 	}
 	return n
+}
+
+// waits says whether the next frame must not be taken yet.
+func (c *conversation) waits() bool {
+	_, ephemeral := c.frames[0].frame.(repo.Ephemeral)
+	return ephemeral && c.under > 0
 }
 
 // finish makes room for another frame. A conversation that cannot go on ends as if the desk had let go of it.
@@ -184,6 +195,9 @@ func (b *inbox) finish(c *conversation, n note, err error) {
 	if n.frame != nil {
 		b.frames--
 		b.bytes -= n.bytes
+		if c.under--; c.under == 0 && len(c.frames) > 0 {
+			b.schedule(c)
+		}
 		b.change.Broadcast()
 	}
 }
@@ -191,8 +205,11 @@ func (b *inbox) finish(c *conversation, n note, err error) {
 // next puts a conversation back in line, or away, or forgets it when nothing is left of it.
 func (b *inbox) next(c *conversation) {
 	switch {
-	case len(c.frames) > 0 || c.appeared || c.gone != nil:
+	case c.appeared || c.gone != nil || len(c.frames) > 0 && !c.waits():
 		b.ready = append(b.ready, c)
+		return
+	case len(c.frames) > 0: // finish comes back to it
+		c.busy = false
 		return
 	case c.attachment == nil && c.asked == nil && b.conversations[c.name] == c:
 		delete(b.conversations, c.name)

@@ -21,13 +21,16 @@ type slowDocument struct {
 	mu     sync.Mutex
 	placed [][]byte
 	gone   []*code.Error
+	heard  []uint64 // ephemeral messages
+	early  int      // of them, those that came when a message before them was under way
+	ended  int
 	dones  chan func(error)
 }
 
-func (d *slowDocument) offer(_ *conversation, n note, done func(error)) bool {
+func (d *slowDocument) offer(c *conversation, n note, done func(error)) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.random.IntN(2) == 0 {
+	if _, message := n.frame.(repo.Sync); !message || c.attachment == nil || d.random.IntN(2) == 0 {
 		return false
 	}
 	d.place(n, done)
@@ -41,12 +44,23 @@ func (d *slowDocument) handle(c *conversation, n note, done func(error)) {
 	if n.gone != nil {
 		d.gone = append(d.gone, n.gone)
 	}
-	if n.frame == nil {
+	switch f := n.frame.(type) {
+	case nil:
 		done(nil)
-		return
+	case repo.Ephemeral:
+		d.heard = append(d.heard, f.Count)
+		if d.ended < len(d.placed) {
+			d.early++
+		}
+		done(nil)
+	default:
+		c.attachment = open{}
+		d.place(n, done)
 	}
-	d.place(n, done)
 }
+
+// open is an attachment of which nothing is asked.
+type open struct{ hub.Attachment }
 
 func (d *slowDocument) place(n note, done func(error)) {
 	d.placed = append(d.placed, n.frame.(repo.Sync).Data)
@@ -92,6 +106,51 @@ func TestMessagesUnderWayStayInOrder(t *testing.T) {
 		ending.Wait()
 		if !slices.EqualFunc(d.placed, want, slices.Equal[[]byte]) {
 			t.Errorf("placed in the order %v", d.placed)
+		}
+	})
+}
+
+// What a peer says besides is heard behind all that it had said before, in order, also when that takes long, and what it
+// says next waits no longer than that. Nothing is left behind in a closed inbox.
+func TestEphemeralMessagesWaitForWhatIsUnderWay(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		d := &slowDocument{random: rand.New(rand.NewPCG(seed, 0)), dones: make(chan func(error), 1000)}
+		b := newInbox(hub.Limits{InboundFrames: 10, InboundBytes: 1 << 20, Documents: 10, Workers: 2}, d.handle, d.offer)
+		var ending sync.WaitGroup
+		ending.Go(func() {
+			for done := range d.dones {
+				time.Sleep(time.Millisecond)
+				d.mu.Lock()
+				d.ended++
+				d.mu.Unlock()
+				done(nil)
+			}
+		})
+		chance := rand.New(rand.NewPCG(seed, 1))
+		var messages, said int
+		for range 400 {
+			frame := repo.Frame(repo.Sync{Data: []byte{1}})
+			if chance.IntN(4) == 0 {
+				frame = repo.Ephemeral{Count: uint64(said), Data: []byte{1}}
+				said++
+			} else {
+				messages++
+			}
+			if err := b.put(name("d"), frame, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.close()
+		b.drain()
+		close(d.dones)
+		ending.Wait()
+		if len(d.placed) != messages || len(d.heard) != said || !slices.IsSorted(d.heard) {
+			t.Errorf("%d of %d messages were placed; of %d ephemeral ones came %v", len(d.placed), messages, said, d.heard)
+		}
+		if d.early > 0 {
+			t.Errorf("%d of %d ephemeral messages came before what was said before them", d.early, said)
 		}
 	})
 }
