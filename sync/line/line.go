@@ -5,6 +5,7 @@ package line
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -99,7 +101,14 @@ func (l *Line) Read(kind websocket.MessageType, limit int) ([]byte, error) {
 	if got != kind {
 		return nil, code.New(code.BadFrame, "a frame is a %s message", strings.ToLower(strings.TrimPrefix(kind.String(), "Message")))
 	}
-	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	buffer := buffers.Get().(*bytes.Buffer)
+	_, err = buffer.ReadFrom(io.LimitReader(r, int64(limit)+1))
+	b := buffer.Bytes()
+	if buffer.Cap() <= fragmentBytes { // a larger one is the frame's own
+		b = bytes.Clone(b)
+		buffer.Reset()
+		buffers.Put(buffer)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read frame: %w", err)
 	}
@@ -108,6 +117,9 @@ func (l *Line) Read(kind websocket.MessageType, limit int) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// buffers are what frames are read into whose length nobody says in advance.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // fragmentBytes is how much of a message is sent at once. Between two fragments a ping may go out.
 const fragmentBytes = 64 << 10

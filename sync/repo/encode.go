@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,9 @@ var encoding = must(cbor.EncOptions{}.EncMode())
 
 // Encode writes a frame. Empty data is an error: the stock client throws on it.
 func Encode(frame Frame) ([]byte, error) {
+	if f, ok := frame.(Sync); ok && len(f.Data) > 0 {
+		return encodeSync(f), nil
+	}
 	out, err := written(frame)
 	if err != nil {
 		return nil, err
@@ -21,6 +25,52 @@ func Encode(frame Frame) ([]byte, error) {
 		return nil, fmt.Errorf("encode frame: %w", err)
 	}
 	return b, nil
+}
+
+// encodeSync writes the frame that is sent most, as the encoder would, in one piece of memory.
+func encodeSync(f Sync) []byte {
+	const (
+		text, bytes, pairs = 3 << 5, 2 << 5, 5 << 5 // CBOR's major types
+		headers            = 64                     // what heads and names of fields take, at most
+	)
+	out := make([]byte, 0, headers+len(f.SenderID)+len(f.TargetID)+len(f.Document)+len(f.Data))
+	head := func(major byte, n int) {
+		switch {
+		case n < 24:
+			out = append(out, major|byte(n))
+		case n <= math.MaxUint8:
+			out = append(out, major|24, byte(n))
+		case n <= math.MaxUint16:
+			out = binary.BigEndian.AppendUint16(append(out, major|25), uint16(n))
+		default:
+			out = binary.BigEndian.AppendUint32(append(out, major|26), uint32(n))
+		}
+	}
+	field := func(name, value string) {
+		for _, s := range []string{name, value} {
+			head(text, len(s))
+			out = append(out, s...)
+		}
+	}
+	fields := 3
+	for _, id := range []PeerID{f.SenderID, f.TargetID} {
+		if id != "" {
+			fields++
+		}
+	}
+	head(pairs, fields)
+	field("type", typeSync)
+	if f.SenderID != "" {
+		field("senderId", string(f.SenderID))
+	}
+	if f.TargetID != "" {
+		field("targetId", string(f.TargetID))
+	}
+	field("documentId", string(f.Document))
+	head(text, len("data"))
+	out = append(out, "data"...)
+	head(bytes, len(f.Data))
+	return append(out, f.Data...)
 }
 
 // header begins every frame. Absent fields are left out.
@@ -55,8 +105,8 @@ func written(frame Frame) (any, error) {
 			header
 			Message string `cbor:"message"`
 		}{header{typeError, f.SenderID, f.TargetID}, f.Message}, nil
-	case Sync:
-		return dataFrame(header{typeSync, f.SenderID, f.TargetID}, f.Document, f.Data)
+	case Sync: // with data: see encodeSync
+		return nil, errEmptyData
 	case Request:
 		return dataFrame(header{typeRequest, f.SenderID, f.TargetID}, f.Document, f.Data)
 	case Unavailable:
