@@ -150,6 +150,13 @@ func (w *writer) commit(batch []*job) error {
 	if err := t.begin(); err != nil {
 		return &beginError{err}
 	}
+	if len(batch) == 1 { // nothing else is to be kept when it is refused
+		j := batch[0]
+		if j.err = j.step(t); j.err != nil {
+			return t.rollback(j.err)
+		}
+		return t.end()
+	}
 	for _, j := range batch {
 		if j.err = t.exec("SAVEPOINT step"); j.err == nil {
 			j.err = j.step(t)
@@ -163,10 +170,7 @@ func (w *writer) commit(batch []*job) error {
 			return t.rollback(fmt.Errorf("release savepoint: %w", err))
 		}
 	}
-	if err := t.exec("COMMIT"); err != nil {
-		return t.rollback(fmt.Errorf("commit: %w", err))
-	}
-	return nil
+	return t.end()
 }
 
 // close waits until the queue is empty. Nobody may be in do any more.
@@ -197,6 +201,14 @@ func (t tx) begin() error {
 			return err
 		}
 	}
+}
+
+// end commits.
+func (t tx) end() error {
+	if err := t.exec("COMMIT"); err != nil {
+		return t.rollback(fmt.Errorf("commit: %w", err))
+	}
+	return nil
 }
 
 func (t tx) exec(query string, args ...any) error {
