@@ -76,6 +76,10 @@ func (s *Session) Receive(g *Graph, m Message) {
 	m.Changes, m.Documents = nil, nil
 	s.their = m
 
+	if slices.Equal(m.Heads, g.heads) && len(m.Heads) > 0 && m.caps.flags&flagSyncReset == 0 && !startsOver(m) {
+		s.exact, s.common, s.guessed = true, g.sharedHeads(), nil
+		return
+	}
 	var known []Hash
 	for _, h := range m.Heads {
 		if g.Has(h) {

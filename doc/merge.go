@@ -205,6 +205,9 @@ func (d *desk) stageCreated(ctx context.Context, s *step, author Agent, changes 
 func (d *desk) stageStructure(ctx context.Context, s *step, author Agent, h crdt.Hash, t touched) error {
 	for _, sid := range t.sectionIDs() {
 		r := t.sections[sid]
+		if !r.made && !r.removed && !r.position {
+			continue
+		}
 		p := edited(viaSync, h)
 		p.SectionID, p.Version = sid, d.version()
 		switch {
