@@ -292,7 +292,7 @@ func (d *desk) serve(ctx context.Context, batch []*request) error {
 			results[i] = code.From(fatal)
 		}
 	}
-	d.answer(batch, results)
+	d.answer(batch, results, fatal == nil && s.changed && !s.Deleted)
 	if fatal != nil {
 		return fatal
 	}
@@ -301,7 +301,6 @@ func (d *desk) serve(ctx context.Context, batch []*request) error {
 	}
 	if s.changed {
 		d.wrote = true
-		d.tellPeers()
 		if err := d.feed(ctx, s); err != nil {
 			return err
 		}
@@ -341,9 +340,9 @@ func (d *desk) stage(ctx context.Context, s *step, batch []*request) (results []
 	return results, nil
 }
 
-// answer says to the callers what became of their requests, and first to the peers among them what they lack: each
-// is told once of all that came of the batch.
-func (d *desk) answer(batch []*request, results []error) {
+// answer tells the peers what they lack, those who wrote first and each once of all that came of the batch, and then the
+// callers what became of their requests: what a caller says next comes to no peer before what it had done.
+func (d *desk) answer(batch []*request, results []error, changed bool) {
 	for i, r := range batch {
 		if results[i] == nil && r.brought != nil {
 			r.brought.from.session.Receive(d.graph, r.brought.message)
@@ -353,6 +352,11 @@ func (d *desk) answer(batch []*request, results []error) {
 		if results[i] == nil && r.brought != nil {
 			d.tell(r.brought.from)
 		}
+	}
+	if changed {
+		d.tellPeers()
+	}
+	for i, r := range batch {
 		r.done(results[i])
 	}
 }

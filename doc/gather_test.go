@@ -107,6 +107,49 @@ func TestALoneChangeGoesAtOnce(t *testing.T) {
 	})
 }
 
+// What a caller says to the others once it was answered comes behind what it wrote.
+func TestOthersAreToldBeforeTheCallerIsAnswered(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		all := w.typists(id, 4)
+		answered := 0
+		for range 5 {
+			for _, r := range all[:2] {
+				r.typeIn(sid, 0, "x")
+				r.say(func(_ int, _ time.Duration, err error) {
+					answered++
+					if err != nil {
+						t.Error(err)
+					}
+					for n, other := range all[2:] {
+						other.mu.Lock()
+						if len(other.inbox) == 0 {
+							t.Errorf("reader %d was told nothing yet", n)
+						}
+						other.mu.Unlock()
+					}
+				})
+			}
+			synctest.Wait()
+			time.Sleep(pause)
+			synctest.Wait()
+			for _, r := range all {
+				r.hear()
+			}
+			for _, r := range all {
+				r.mustSettle()
+			}
+		}
+		if answered < 10 {
+			t.Errorf("%d answers to 10 messages", answered)
+		}
+		for _, r := range all {
+			r.at.Detach()
+		}
+	})
+}
+
 func TestABurstTravelsTogether(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s := w.create("# A\n")

@@ -72,8 +72,8 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 	return a, nil
 }
 
-// Receive takes in a sync message of the peer. It returns when the peer's changes are stored and the answer was handed to
-// Deliver; the other peers are told right after. An error is a refusal that ends the conversation: BAD_FRAME for what
+// Receive takes in a sync message of the peer. It returns when the peer's changes are stored and the answer, and what the
+// other peers lack, was handed to Deliver. An error is a refusal that ends the conversation: BAD_FRAME for what
 // is no sync message, BAD_CHANGE for a change that is not valid, TOO_LARGE for one that is too large, DOCUMENT_FULL when the document
 // has no room for them.
 func (a *Attachment) Receive(ctx context.Context, message []byte) error {
