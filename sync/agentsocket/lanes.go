@@ -21,8 +21,8 @@ type lanes struct {
 	bytes   int
 	workers int
 	closed  bool
-	stalled bool   // put waits for room
-	stalls  uint64 // how often it has had to
+	stalled bool   // the reader waits for room, or is aside
+	stalls  uint64 // how often it was
 }
 
 type lane struct {
@@ -115,7 +115,21 @@ func (l *lanes) drain() {
 	}
 }
 
-// excused begins to watch for the one good reason not to have seen a pong: the reader waits for room, or has since.
+// aside has the reader do something else than reading.
+func (l *lanes) aside(do func()) {
+	set := func(stalled bool, times uint64) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.stalled = stalled
+		l.stalls += times
+	}
+	set(true, 1)
+	do()
+	set(false, 0)
+}
+
+// excused begins to watch for the good reasons not to have seen a pong: the reader waits for room or takes a large frame
+// apart, or has since.
 func (l *lanes) excused() func() bool {
 	stall := func() (bool, uint64) {
 		l.mu.Lock()

@@ -178,7 +178,9 @@ func (s *socket) read() *code.Error {
 		if received := s.Hub.Metrics().Received; received != nil {
 			received(len(b))
 		}
-		request, id, err := agent.DecodeRequest(b)
+		var request agent.Request
+		var id agent.RequestID
+		s.lanes.aside(func() { request, id, err = agent.DecodeRequest(b) })
 		if err != nil {
 			s.out.Rest() // whoever does not take its answers is not listened to
 			s.fail(id, "", err)
