@@ -345,7 +345,7 @@ func (a *attack) overSocket(ctx context.Context) error {
 		}
 		a.refused[word]++
 		if word == code.BadChange {
-			a.bad[fmt.Sprintf("peer=%s-%d ", peer.name, peer.joined)] = chunk
+			a.bad[fmt.Sprintf("peer=%s-%d", peer.name, peer.joined)] = chunk
 		}
 	}
 	if on != nil {
@@ -378,7 +378,7 @@ func (a *attack) overREST(ctx context.Context) error {
 		}
 		a.refused[answer.Error]++
 		if answer.Error == code.BadChange {
-			a.bad["request="+header.Get("X-Request-Id")+" "] = chunk
+			a.bad["request="+header.Get("X-Request-Id")] = chunk
 		}
 	}
 	return nil
@@ -401,11 +401,10 @@ func (p *process) call(ctx context.Context, key doc.Secret, method, path string,
 	return resp.StatusCode, resp.Header, answer, err
 }
 
-// convicted is a line of the log in which a refusal's cause is that it ended a worker, and panicked the place in the core
-// where it did.
+// A refusal's line in the log names the connection or request, and where in the core a worker panicked.
 var (
-	convicted = regexp.MustCompile(`(?m)^.* msg="(?:socket closed|request refused)".*worker ended.*$`)
-	panicked  = regexp.MustCompile(`[\w/.-]+\.rs:\d+`)
+	refusedWho = regexp.MustCompile(`(?:peer|request)=\S+`)
+	panicked   = regexp.MustCompile(`[\w/.-]+\.rs:\d+`)
 )
 
 // tell says how the attack went, and keeps what ended workers: one for each place in the core.
@@ -417,17 +416,19 @@ func (a *attack) tell(t *testing.T, log string) {
 	}
 	crashed := 0
 	places := map[string]bool{}
-	for _, line := range convicted.FindAllString(log, -1) {
-		for name, chunk := range a.bad {
-			if !strings.Contains(line, " "+name) {
-				continue
-			}
-			crashed++
-			if place := panicked.FindString(line); !places[place] {
-				places[place] = true
-				if err := a.base.keep(chunk); err != nil {
-					t.Error(err)
-				}
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, "bad change: worker ended") {
+			continue
+		}
+		chunk, mine := a.bad[refusedWho.FindString(line)]
+		if !mine {
+			continue
+		}
+		crashed++
+		if place := panicked.FindString(line); !places[place] {
+			places[place] = true
+			if err := a.base.keep(chunk); err != nil {
+				t.Error(err)
 			}
 		}
 	}
