@@ -1,12 +1,17 @@
 package web
 
 import (
+	"context"
+	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"cowrite/crdt"
+	"cowrite/crdt/engine"
 	"cowrite/doc"
 	"cowrite/sync/hub"
 )
@@ -111,4 +116,44 @@ func TestWhatAnOperatorSees(t *testing.T) {
 			t.Errorf("the younger socket is %v", s)
 		}
 	})
+}
+
+// A document that has grown to its limit is read as before, and every write says which limit it is.
+func TestAFullDocument(t *testing.T) {
+	w := onTCP(t)
+	eng := engine.New(engine.Options{})
+	library, err := doc.Open(doc.Options{Store: w.store, Engine: eng, Leases: w.keeper, Limits: doc.Limits{DocumentBytes: 700}})
+	w.must(err)
+	t.Cleanup(func() { w.must(library.Close(context.Background())) })
+	server := New(Options{Library: library, Keyring: w.keyring, Idempotency: doc.NewIdempotency(w.store, nil)})
+	call := func(method, path, body string) (int, string) {
+		rec := httptest.NewRecorder()
+		server.ServeHTTP(rec, w.newRequest(t.Context(), request{as: alpha, method: method, path: path, body: body}))
+		return rec.Code, rec.Body.String()
+	}
+	noise := make([]byte, 1800) // which compaction does not make small
+	chance := rand.New(rand.NewPCG(1, 1))
+	for i := range noise {
+		noise[i] = byte(chance.Uint32())
+	}
+	text := hex.EncodeToString(noise)
+	for _, made := range []struct{ path, body string }{{"/documents", `{"slug":"full"}`}, {"/documents/full/sections", `{"id":"a","text":"` + text + `"}`}} {
+		if status, body := call("POST", made.path, made.body); status != 201 {
+			t.Fatalf("POST %s is %d %s", made.path, status, body)
+		}
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/documents/full/sections", `{"text":"x"}`},
+		{"PUT", "/documents/full/sections/a", `{"base":"current","text":"x"}`},
+		{"PATCH", "/documents/full/sections/a", `{"base":"current","ops":[{"at":0,"insert":"x"}]}`},
+		{"PATCH", "/documents/full", `{"title":"x"}`},
+		{"DELETE", "/documents/full/sections/a", ""},
+	} {
+		if status, body := call(c.method, c.path, c.body); status != 413 || !strings.Contains(body, `"DOCUMENT_FULL"`) || !strings.Contains(body, `"limit":700`) {
+			t.Errorf("%s %s is %d %s", c.method, c.path, status, body)
+		}
+	}
+	if status, body := call("GET", "/documents/full/sections/a", ""); status != 200 || !strings.Contains(body, text) {
+		t.Errorf("it reads as %d %s", status, body)
+	}
 }
