@@ -142,12 +142,16 @@ const (
 	viaREST = "rest"
 )
 
-// flushFolds logs the folds that are due, or all.
+// flushFolds logs the folds that are due, or all. When the window of one is over, those of all authors end: their next
+// ones then begin together, and one append is for all.
 func (d *desk) flushFolds(ctx context.Context, all bool) error {
 	s := &step{Append: Append{Expect: AnySeq}, at: d.lib.now()}
+	for _, o := range d.folds.open {
+		all = all || s.at.Sub(o.since) >= foldWindow
+	}
 	for _, author := range slices.Sorted(maps.Keys(d.folds.open)) {
 		o := d.folds.open[author]
-		if !all && s.at.Sub(o.since) < foldWindow && len(o.hashes) < foldChanges {
+		if !all && len(o.hashes) < foldChanges {
 			continue
 		}
 		if err := d.stageFold(ctx, s, author, o); err != nil {

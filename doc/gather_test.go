@@ -2,6 +2,7 @@ package doc_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,16 +20,18 @@ import (
 // pause is the longest that a replica's message waits for others, as DESIGN.md promises it.
 const pause = 20 * time.Millisecond
 
-// countingStore counts what changes are stored, and in how many appends.
+// countingStore counts what changes are stored, in how many appends, and how many there are without any.
 type countingStore struct {
 	doc.Store
-	appends, changes atomic.Int64
+	appends, changes, others atomic.Int64
 }
 
 func (s *countingStore) Append(ctx context.Context, id crdt.DocumentID, a doc.Append) ([]doc.Event, error) {
 	if len(a.Changes) > 0 {
 		s.appends.Add(1)
 		s.changes.Add(int64(len(a.Changes)))
+	} else {
+		s.others.Add(1)
 	}
 	return s.Store.Append(ctx, id, a)
 }
@@ -347,6 +350,42 @@ func TestWhatIsRemovedAndRestoredInABurstIsLoggedAsThat(t *testing.T) {
 		}
 		if fmt.Sprint(got) != fmt.Sprint([]doc.EventType{doc.SectionRemoved, doc.SectionRestored, doc.SectionRemoved}) {
 			t.Errorf("the log says %v", got)
+		}
+		for _, r := range all {
+			r.at.Detach()
+		}
+	})
+}
+
+// However many type, what is to be logged of it is stored together, once in two seconds.
+func TestFoldsAreLoggedTogether(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		all := w.typists(id, 3)
+		store := w.count()
+		for i := range 90 { // nine seconds
+			r := all[i%len(all)]
+			r.typeIn(sid, 0, "x")
+			r.mustSettle()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := store.others.Load(); n < 3 || n > 5 {
+			t.Errorf("%d appends beside those of the typing", n)
+		}
+		time.Sleep(5 * time.Second)
+		counted := 0
+		for _, e := range w.log(id) {
+			var p struct{ Changes int }
+			if err := json.Unmarshal(e.Payload, &p); err != nil {
+				t.Fatal(err)
+			}
+			if e.Type == doc.SectionEdited {
+				counted += p.Changes
+			}
+		}
+		if counted != 90 {
+			t.Errorf("the log tells of %d changes, want 90", counted)
 		}
 		for _, r := range all {
 			r.at.Detach()
