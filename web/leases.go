@@ -45,6 +45,15 @@ func (s *Server) leaseAnswer(l lease.Lease) leaseAnswer {
 // remaining is the time until an instant of the keeper's clock, 0 when it is over.
 func (s *Server) remaining(end time.Time) time.Duration { return max(0, end.Sub(s.leases.Now())) }
 
+// leaseRefusal says a keeper's refusal, and in the header when to ask again.
+func (s *Server) leaseRefusal(ctx context.Context, err error) error {
+	refused, again := s.library.LeaseRefusal(ctx, keyOf(ctx), err)
+	if again == 0 {
+		return refused
+	}
+	return retryAfter(refused, again)
+}
+
 func (s *Server) leaseRoutes() {
 	const tag, one = "leases (advisory)", "/documents/{slug}/sections/{sid}/lease"
 	ofLeases := append([]code.Code{code.InvalidSectionID}, ofDocuments...)
@@ -164,10 +173,10 @@ func (s *Server) getLease(ctx context.Context, in *SectionPath) (*leaseOutput, e
 	}
 	status := s.leases.Status(doc.SectionResource(meta.ID, sid))
 	if len(status.Holders) == 0 {
-		return nil, noActiveLease(status)
+		return nil, doc.NoActiveLease(status)
 	}
 	answer := s.leaseAnswer(status.Holders[0])
-	answer.Holders = several(status.Holders)
+	answer.Holders = doc.SeveralHolders(status)
 	return &leaseOutput{answer}, nil
 }
 

@@ -148,7 +148,7 @@ type created struct {
 	Version  crdt.Version    `json:"version"`
 	Sections []doc.SectionID `json:"sections"`
 	Repeated bool            `json:"repeated,omitempty"`
-	Advisory *advisory       `json:"advisory,omitempty"`
+	Advisory *doc.Advisory   `json:"advisory,omitempty"`
 }
 
 func (s *Server) toolCreate(ctx context.Context, in createArguments) (created, error) {

@@ -66,14 +66,14 @@ type written struct {
 	Removed  bool          `json:"removed,omitempty"`
 	Repeated bool          `json:"repeated,omitempty" doc:"The edit had been made before, under the same Idempotency-Key, and was not made again."`
 	From     *mergedFrom   `json:"mergedFrom,omitempty" doc:"Where merged: what was merged in, and whose."`
-	Advisory *advisory     `json:"advisory,omitempty" doc:"Somebody else holds the section's lease, or the write's fence is stale. The write counts all the same."`
+	Advisory *doc.Advisory `json:"advisory,omitempty" doc:"Somebody else holds the section's lease, or the write's fence is stale. The write counts all the same."`
 }
 
 func (s *Server) written(w doc.Written) written {
 	return written{
 		ID: w.Section.ID, Heading: w.Section.Heading, Level: w.Section.Level, Text: w.Section.Text, Position: w.Section.Position,
 		Version: w.Version, Merged: w.Merged, Removed: w.Section.Removed,
-		Repeated: w.Repeated, From: mergedFromOf(w.MergedFrom), Advisory: s.advisory(w),
+		Repeated: w.Repeated, From: mergedFromOf(w.MergedFrom), Advisory: s.library.Advise(w),
 	}
 }
 
@@ -269,7 +269,7 @@ type removeSectionOutput struct {
 		ID       doc.SectionID `json:"id"`
 		Version  crdt.Version  `json:"version"`
 		Repeated bool          `json:"repeated,omitempty" doc:"It had been done before, under the same Idempotency-Key, and was not done again."`
-		Advisory *advisory     `json:"advisory,omitempty" doc:"Somebody else holds the section's lease."`
+		Advisory *doc.Advisory `json:"advisory,omitempty" doc:"Somebody else holds the section's lease."`
 	} `nameHint:"RemovedSection"`
 }
 
@@ -285,7 +285,7 @@ func (s *Server) removeSection(ctx context.Context, in *onceSectionInput) (*remo
 		return nil, err
 	}
 	out := new(removeSectionOutput)
-	out.Body.Removed, out.Body.ID, out.Body.Version, out.Body.Repeated, out.Body.Advisory = w.Section.Removed, w.Section.ID, w.Version, w.Repeated, s.advisory(w)
+	out.Body.Removed, out.Body.ID, out.Body.Version, out.Body.Repeated, out.Body.Advisory = w.Section.Removed, w.Section.ID, w.Version, w.Repeated, s.library.Advise(w)
 	return out, nil
 }
 

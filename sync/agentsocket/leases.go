@@ -231,23 +231,3 @@ func (s *socket) remaining(end time.Time) time.Duration {
 
 // seconds is a duration that was checked to be small.
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
-
-// advisory is what the writer is told of the leases, nil where there is nothing to tell.
-func (s *socket) advisory(w doc.Written) *agent.Advisory {
-	if w.Advisory == nil && w.Stale == nil {
-		return nil
-	}
-	a := new(agent.Advisory)
-	if l := w.Advisory; l != nil {
-		left := s.remaining(l.ExpiresAt).Milliseconds()
-		*a = agent.Advisory{
-			Kind: "leased", Holder: l.Holder, LeaseID: l.ID, ExpiresAt: doc.FormatTime(l.ExpiresAt), ExpiresInMs: &left, Reason: l.Reason,
-			Message: fmt.Sprintf("%s is editing this section right now; your write was merged", l.Holder),
-		}
-	}
-	if stale := w.Stale; stale != nil {
-		a.Kind, a.Fence, a.SupersededBy = "stale_fence", stale.Fence, stale.SupersededBy
-		a.Message = fmt.Sprintf("fence %d is stale, %d was granted since; your write was merged", stale.Fence, stale.SupersededBy)
-	}
-	return a
-}

@@ -89,7 +89,7 @@ func digestOf(asked ...any) (doc.RequestDigest, error) {
 // ack says what a write to a section came to.
 func (s *socket) ack(h agent.Header, name agent.Document, w doc.Written) *agent.Ack {
 	ack := &agent.Ack{
-		Header: agent.Header{ID: h.ID}, Document: name, Version: w.Version, Merged: w.Merged, Repeated: w.Repeated, Advisory: s.advisory(w),
+		Header: agent.Header{ID: h.ID}, Document: name, Version: w.Version, Merged: w.Merged, Repeated: w.Repeated, Advisory: (*agent.Advisory)(s.Library.Advise(w)),
 		Section: &agent.Written{
 			ID: agent.SectionID(w.Section.ID), Heading: w.Section.Heading, Level: w.Section.Level, Position: w.Section.Position, Removed: w.Section.Removed,
 		},

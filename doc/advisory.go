@@ -1,16 +1,15 @@
-package web
+package doc
 
 import (
 	"fmt"
 
-	"cowrite/doc"
 	"cowrite/lease"
 )
 
-// advisory tells the writer of a section what it may not know of the leases there. Nothing is refused because of it.
-type advisory struct {
+// Advisory tells the writer of a section what it may not know of the leases there. Nothing is refused because of it.
+type Advisory struct {
 	Kind         string      `json:"kind" enum:"leased,stale_fence" doc:"leased: somebody else holds the lease. stale_fence: a later grant than the write's was made."`
-	Holder       doc.Agent   `json:"holder,omitempty" doc:"Who else holds the lease, if anybody does."`
+	Holder       Agent       `json:"holder,omitempty" doc:"Who else holds the lease, if anybody does."`
 	LeaseID      lease.ID    `json:"leaseId,omitempty"`
 	ExpiresAt    string      `json:"expiresAt,omitempty" format:"date-time"`
 	ExpiresInMs  *int64      `json:"expiresInMs,omitempty"`
@@ -20,16 +19,18 @@ type advisory struct {
 	Message      string      `json:"message"`
 }
 
-// advisory is what the writer is told, nil where there is nothing to tell.
-func (s *Server) advisory(w doc.Written) *advisory {
+// Advise is what the writer is told, nil where there is nothing to tell.
+func (l *Library) Advise(w Written) *Advisory {
 	if w.Advisory == nil && w.Stale == nil {
 		return nil
 	}
-	var a advisory
-	if l := w.Advisory; l != nil {
-		held := s.heldBy(*l)
-		a = advisory{Kind: "leased", Holder: held.Holder, LeaseID: held.LeaseID, ExpiresAt: held.ExpiresAt, ExpiresInMs: &held.ExpiresInMs, Reason: held.Reason,
-			Message: fmt.Sprintf("%s is editing this section right now; your write was merged", held.Holder)}
+	var a Advisory
+	if held := w.Advisory; held != nil {
+		left := l.remaining(held.ExpiresAt).Milliseconds()
+		a = Advisory{
+			Kind: "leased", Holder: held.Holder, LeaseID: held.ID, ExpiresAt: FormatTime(held.ExpiresAt), ExpiresInMs: &left, Reason: held.Reason,
+			Message: fmt.Sprintf("%s is editing this section right now; your write was merged", held.Holder),
+		}
 	}
 	if stale := w.Stale; stale != nil {
 		a.Kind, a.Fence, a.SupersededBy = "stale_fence", stale.Fence, stale.SupersededBy
