@@ -28,6 +28,14 @@ type difference struct {
 	agent Agent
 }
 
+// end is where it ends in the text at the base: what was inserted since has no length there.
+func (d *difference) end() int {
+	if d.Removed {
+		return d.Then + d.Length
+	}
+	return d.Then
+}
+
 // differences must be asked for before the write.
 func (d *desk) differences(p *crdt.Past) []difference {
 	var out []difference

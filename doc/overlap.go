@@ -48,12 +48,23 @@ func (d *desk) stageOverlap(s *step, author Agent, sid SectionID, p plan, presen
 	})
 }
 
-// overlapping gives the others who removed since the base what the write removes too.
+// overlapping gives the others whose writing since the base touches what the write removes: who took out of it what was
+// there, or put in what stands beside the writer's words now.
 func overlapping(author Agent, p plan) []Agent {
 	var out []Agent
-	for _, c := range p.since {
-		if c.Removed && c.agent != author && deletedWithin(p.typed, c.Then, c.Then+c.Length) > 0 && !slices.Contains(out, c.agent) {
-			out = append(out, c.agent)
+	first := 0 // of the differences that reach what is looked at
+	for _, op := range p.typed {
+		for ; first < len(p.since) && p.since[first].end() < op.At; first++ {
+		}
+		for _, c := range p.since[first:] {
+			end := op.At + op.Delete
+			if c.Then > end {
+				break
+			}
+			touches := op.Delete > 0 && (!c.Removed || op.At < c.end() && c.Then < end)
+			if touches && c.agent != author && c.agent != "" && !slices.Contains(out, c.agent) {
+				out = append(out, c.agent)
+			}
 		}
 	}
 	return out
