@@ -159,8 +159,8 @@ func TestCompactionKilledAtEveryStep(t *testing.T) {
 		}
 	}
 	t.Logf("%d steps, of which %d came too late to undo anything", step-1, done)
-	if want := 1 + 2 + 2*rows + commitSteps + 1; step-1 != want {
-		t.Errorf("%d steps, want %d", step-1, want)
+	if least := 1 + 2 + 2*rows + commitSteps + 1; step-1 < least || done == 0 || done == step-1 {
+		t.Errorf("%d steps, want %d at least, and some of them too late", step-1, least)
 	}
 }
 
