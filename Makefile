@@ -52,6 +52,10 @@ $(WASM): $(KERNEL) go.mod
 	GOOS=js GOARCH=wasm $(GO) build -trimpath -ldflags='-s -w' -o $@ ./lease/playground/wasm
 	install -m 644 "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" $(@D)/wasm_exec.js
 
+shots: web ## Picture every page, light and dark, on a desktop and a phone, into web/ui/shots
+	mkdir -p web/ui/shots
+	COWRITE_SHOTS=$(CURDIR)/web/ui/shots COWRITE_README_SHOTS=$(CURDIR)/web/docs $(GO) test -count=1 -timeout 20m ./web/ui -run '^TestPage$$' -page.only looks
+
 web/sdk/dist/index.js: web/sdk/node_modules/.package-lock.json $(wildcard web/sdk/src/*.ts web/sdk/*.json)
 	npm --prefix web/sdk run build
 	@touch $@

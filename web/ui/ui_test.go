@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base64"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -18,8 +19,10 @@ import (
 // TestUnits runs the tests of the page's own modules.
 func TestUnits(t *testing.T) {
 	requireFile(t, filepath.Join("node_modules", "vitest", "vitest.mjs"), "the page's npm packages are not installed")
-	vitest(t, "units")
+	vitest(t, "units", "")
 }
+
+var onlyPage = flag.String("page.only", "", "of the tests in test/page run those alone whose file name has this in it")
 
 // TestPage drives the built page in Chromium against a server of its own.
 func TestPage(t *testing.T) {
@@ -34,7 +37,7 @@ func TestPage(t *testing.T) {
 		shots = t.TempDir()
 	}
 	admin := newSecret(t)
-	vitest(t, "page",
+	vitest(t, "page", *onlyPage,
 		"COWRITE_URL="+startServer(t, admin),
 		"COWRITE_ADMIN_KEY="+admin,
 		"COWRITE_SHOTS="+shots,
@@ -49,9 +52,14 @@ func requireFile(t *testing.T, name, otherwise string) {
 	}
 }
 
-func vitest(t *testing.T, project string, env ...string) {
+// vitest runs the tests of a project whose file name has a text in it.
+func vitest(t *testing.T, project, only string, env ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "node", filepath.Join("node_modules", "vitest", "vitest.mjs"), "run", "--project", project)
+	args := []string{filepath.Join("node_modules", "vitest", "vitest.mjs"), "run", "--project", project}
+	if only != "" {
+		args = append(args, only)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", args...)
 	cmd.Env = append(os.Environ(), append(env, "NO_COLOR=1")...)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)

@@ -29,6 +29,10 @@ export function describe(event: LogEvent): Part[] {
       return says(" changed something outside the sections")
     case "document.deleted":
       return says(" deleted the document")
+    case "document.blocked":
+      return says(" took the document out of service", ...reason)
+    case "document.unblocked":
+      return says(" put the document back into service")
     case "section.created":
       return says(" added ", p.section())
     case "section.edited":
@@ -74,7 +78,7 @@ export function describe(event: LogEvent): Part[] {
     case "section.lease_deadlock":
       return says(" was refused the lease on ", p.section(), ": waiting for it would never end")
     case "message.posted":
-      return says(": ", p.message())
+      return says(": ", p.message(), ...(p.has("sectionId") ? [" · ", p.section()] : []))
     default:
       return says(` · ${event.event_type.replace(/[._]/g, " ")}`, p.has("sectionId") ? [{ text: " · " }, ...p.section()] : [])
   }

@@ -37,6 +37,8 @@ export interface DocumentSummary {
   changedAt: string
   lastSeq: Seq
   leases: number
+  /** Who has it open now: on a page, as a person has it, or with a program. */
+  present: { agent: Agent; page: boolean }[]
 }
 
 export interface DocumentPage {
@@ -53,7 +55,7 @@ export interface Section {
   removed?: true
 }
 
-export interface Document extends Omit<DocumentSummary, "leases"> {
+export interface Document extends Omit<DocumentSummary, "leases" | "present"> {
   version: Version
   sections: Section[]
   removed: Section[]

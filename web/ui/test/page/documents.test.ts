@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises"
 import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { Document } from "../../src/lib/wire"
-import { admin, caller, launch, Reader, sectionId, serverUrl, type Caller } from "./world"
+import { admin, caller, launch, Reader, replica, sectionId, serverUrl, type Caller } from "./world"
 
 let browser: Browser
 let ann: Caller
@@ -111,5 +111,24 @@ test("a search looks through all documents, those further down too", async () =>
   await expect.poll(() => page.locator("main li").count()).toBe(1)
   await page.getByLabel("Search the documents").fill("nothing is called this")
   await page.getByText("No document is called that.").waitFor()
+  await reader.close()
+})
+
+test("the list says who has a document open, people in another shape than agents, and tells when they leave", async () => {
+  const document = await admin.create("Lively", "# Lively\n")
+  const agent = await replica(await caller("agent-present", "editor"), document)
+  const person = await Reader.open(browser)
+  await person.signIn(await caller("vera", "viewer"), `/d/${document.slug}`)
+  await person.live()
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann)
+  const row = page.getByRole("listitem").filter({ has: page.locator(`a[href="/d/${document.slug}"]`) })
+  await row.getByText("In it now: agent-present (agent), vera (person)").waitFor({ state: "attached" })
+  const shapes = await row.locator(".here .initials").evaluateAll((badges) => badges.map((badge) => getComputedStyle(badge).borderRadius))
+  expect(new Set(shapes).size, `two shapes: ${shapes.join(", ")}`).toBe(2)
+  await person.close()
+  await row.getByText("In it now: agent-present (agent)", { exact: true }).waitFor({ state: "attached" })
+  await agent.close()
   await reader.close()
 })

@@ -96,6 +96,21 @@ test("two versions are compared with marks in the text", async () => {
   await reader.close()
 })
 
+test("one click goes back to where it was a while ago, and one more tells what changed since", async () => {
+  const reader = await openHistory()
+  const { page } = reader
+  await page.getByRole("button", { name: "Yesterday" }).click()
+  await page.getByText("Version 1 of 4").waitFor() // it is younger than a day
+  await page.locator(".version").getByText("One goal.").waitFor()
+  await page.getByRole("button", { name: "What changed since" }).click()
+  await page.getByRole("region", { name: "Goals, changed" }).waitFor()
+  await page.getByRole("button", { name: "What changed since" }).click()
+  await page.getByRole("button", { name: "Bring back this text of Goals" }).click()
+  await page.getByText("The section has this text again.").waitFor()
+  expect((await ann.section(document.slug, goals)).text).toContain("One goal.")
+  await reader.close()
+})
+
 test("who wrote what is shown in their colours", async () => {
   const reader = await openHistory()
   const { page } = reader

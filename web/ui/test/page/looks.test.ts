@@ -2,89 +2,61 @@ import { join } from "node:path"
 import axe from "axe-core"
 import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import type { Document, DocumentRef } from "../../src/lib/wire"
-import { caller, desktop, launch, phone, Reader, sectionId, serverUrl, shotsDir, type Caller } from "./world"
-
-const markdown = `# Release plan
-
-Four agents and two people write this plan at the same time. **Nothing is locked**: a lease only says who is at work where.
-
-## Goals
-
-- Ship the sync server with *durable* acknowledgements
-- Keep the p95 of an edit under \`100 ms\`
-- No write refused, ever
-
-> A lease never blocks a write; it tells, it queues, it is recorded.
-
-## Timeline
-
-| Week | What | Who |
-| --- | --- | --- |
-| 1 | Protocol transcripts | agent-alpha |
-| 2 | Lease kernel | agent-beta |
-| 3 | Browser page | ann |
-
-\`\`\`sh
-cowrite serve --addr 127.0.0.1:8080 --data ./data
-\`\`\`
-
-## Ideas
-
-None was kept.
-
-## Risks
-
-1. A dead link that nobody notices
-2. Merges that surprise
-   - two authors, one sentence
-   - a heading that moves
-
-See [the log](https://example.com/log).
-`
+import { stage, type Stage } from "./stage"
+import { admin, desktop, launch, phone, Reader, sectionId, serverUrl, shotsDir } from "./world"
 
 let browser: Browser
-let ann: Caller
-let document: Document & { slug: DocumentRef }
+let set: Stage
 
 beforeAll(async () => {
   browser = await launch()
-  const [alpha, beta] = [await caller("agent-alpha", "editor"), await caller("agent-beta", "editor")]
-  ann = await caller("ann", "editor")
-  document = await ann.create("Release plan", markdown)
-  await alpha.create("Field notes on agents that write together for hours, and what they leave behind", "# Notes\n")
-  await beta.lease(document.slug, sectionId(document, "Goals"), 300, "making them measurable")
-  await beta.write(document.slug, sectionId(document, "Goals"), (text) => text.replace("durable", "truly durable"))
-  await alpha.lease(document.slug, sectionId(document, "Timeline"), 240)
-  const timeline = `/documents/${document.slug}/sections/${sectionId(document, "Timeline")}`
-  const { text, version } = await alpha.call<{ text: string; version: string }>("GET", timeline)
-  await alpha.call("PUT", timeline, { text: text.replace("Browser page", "UI"), base: version })
-  await beta.call("PUT", timeline, { text: text.replace("Browser page", "CLI"), base: version })
-  await alpha.call("DELETE", `/documents/${document.slug}/sections/${sectionId(document, "Ideas")}`)
-  await alpha.call("POST", `/documents/${document.slug}/events`, { text: "I take the timeline; who takes the risks?" })
-  await alpha.write(document.slug, sectionId(document, "Goals"), (text) => text.replace("ever", "ever, by anybody"))
+  set = await stage()
 })
-afterAll(() => browser.close())
+afterAll(async () => {
+  await set.end()
+  await browser.close()
+})
 
-const screens = [
-  { name: "desktop-light", options: { ...desktop, colorScheme: "light" as const } },
-  { name: "desktop-dark", options: { ...desktop, colorScheme: "dark" as const } },
-  { name: "phone-light", options: { ...phone, colorScheme: "light" as const } },
-  { name: "phone-dark", options: { ...phone, colorScheme: "dark" as const } },
-]
+const schemes = ["light", "dark"] as const
 
-test.each(screens)("$name: every page fits, has nothing that keeps people out, and is pictured", async ({ name, options }) => {
-  const reader = await Reader.open(browser, options)
+/** Where the few pictures go that the README shows, if they are to be made. */
+const readmeDir = process.env["COWRITE_README_SHOTS"]
+const inReadme = ["document", "coordination"]
+
+test.each([
+  { name: "desktop", options: desktop },
+  { name: "phone", options: phone },
+])("$name: every page fits, has nothing that keeps people out in light or dark, and is pictured", async ({ name, options }) => {
+  const reader = await Reader.open(browser, { ...options, reducedMotion: "reduce" })
   const { page } = reader
-  const look = async (what: string) => {
-    await page.screenshot({ path: join(shotsDir, `${name}-${what}.png`) })
-    expect(await page.evaluate(() => globalThis.document.documentElement.scrollWidth - innerWidth), `${what} is wider than the screen`).toBeLessThanOrEqual(0)
-    await page.evaluate(axe.source)
-    const { violations } = await page.evaluate(() => (globalThis as unknown as { axe: typeof axe }).axe.run())
-    expect(
-      violations.map((violation) => `${violation.impact} ${violation.id}: ${violation.nodes.map((node) => node.html).join(" ")}`),
-      `what axe finds in ${what}`,
-    ).toEqual([])
+  const { ann, document } = set
+  const goals = sectionId(document, "Goals")
+
+  async function look(what: string): Promise<void> {
+    for (const colorScheme of schemes) {
+      await page.emulateMedia({ colorScheme })
+      await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))))
+      await page.screenshot({ path: join(shotsDir, `${name}-${colorScheme}-${what}.png`) })
+      if (readmeDir && name === "desktop" && colorScheme === "light" && inReadme.includes(what)) {
+        await page.screenshot({ path: join(readmeDir, `${what}.jpg`), type: "jpeg", quality: 70 })
+      }
+      await page.evaluate(axe.source)
+      // What axe looks at besides is the same in both.
+      const rules = colorScheme === "light" ? {} : { runOnly: { type: "rule" as const, values: ["color-contrast"] } }
+      const { violations } = await page.evaluate((rules) => (globalThis as unknown as { axe: typeof axe }).axe.run(rules), rules)
+      expect(
+        violations.map((violation) => `${violation.impact} ${violation.id}: ${violation.nodes.map((node) => node.html).join(" ")}`),
+        `what axe finds in ${what}, ${colorScheme}`,
+      ).toEqual([])
+    }
+    const { width } = page.viewportSize()!
+    expect(await page.evaluate(() => globalThis.document.documentElement.scrollWidth), `${what} is wider than the screen`).toBeLessThanOrEqual(width)
+  }
+  const go = async (path: string, ready: string) => {
+    await page.goto("about:blank") // an address that differs in what is behind # alone loads nothing
+    await page.goto(serverUrl + path)
+    await page.locator(ready).first().waitFor()
+    await look(path.replace(/\W+/g, "-").slice(1))
   }
 
   await page.goto(serverUrl)
@@ -93,14 +65,19 @@ test.each(screens)("$name: every page fits, has nothing that keeps people out, a
   await reader.signIn(ann)
   await page.locator(`a[href="/d/${document.slug}"]`).waitFor()
   await look("list")
+  if (name === "phone") {
+    await page.getByRole("button", { name: "Menu" }).click()
+    await look("menu")
+    await page.keyboard.press("Escape")
+  }
   await page.getByRole("button", { name: "New document" }).click()
   await look("new")
   await page.getByRole("button", { name: "Cancel" }).click()
   await page.locator(`a[href="/d/${document.slug}"]`).click()
   await reader.live()
-  await reader.section(sectionId(document, "Goals")).locator(".badge").waitFor()
+  await reader.section(goals).locator(".badge").waitFor()
   await page.locator('li[data-type="message.posted"]').waitFor({ state: "attached" })
-  if (name.startsWith("desktop")) {
+  if (name === "desktop") {
     await page.getByRole("button", { name: "Verify" }).click()
     await page.getByText(/Log verified/).waitFor()
   }
@@ -114,13 +91,17 @@ test.each(screens)("$name: every page fits, has nothing that keeps people out, a
     await look(tool.toLowerCase())
     await page.keyboard.press("Escape")
   }
-  if (name.startsWith("phone")) {
+  if (name === "phone") {
     await page.getByRole("button", { name: "Log" }).click()
     await look("log")
     await page.getByRole("button", { name: "Text" }).click()
   }
   await page.getByRole("button", { name: "History", exact: true }).click()
-  for (const [label, what] of [["The text", "history"], ["What changed since", "changes"], ["Who wrote what", "authors"]] as const) {
+  for (const [label, what] of [
+    ["The text", "history"],
+    ["What changed since", "changes"],
+    ["Who wrote what", "authors"],
+  ] as const) {
     await page.getByLabel("Show", { exact: true }).selectOption({ label })
     await page.getByRole("button", { name: "Earlier version" }).click()
     await page.locator('[aria-busy="false"]').first().waitFor()
@@ -133,13 +114,30 @@ test.each(screens)("$name: every page fits, has nothing that keeps people out, a
   await page.getByLabel("Message to agent-beta").waitFor()
   await look("ask")
   await page.keyboard.press("Escape")
-  await reader.section(sectionId(document, "Goals")).scrollIntoViewIfNeeded()
-  await page.getByRole("button", { name: "Write in Goals" }).click()
-  await page.getByLabel("Text of Goals, in Markdown").waitFor()
+  await reader.write(goals)
   await look("editor")
   await page.keyboard.press("Escape")
   await page.getByText(/1 removed section/).click()
   await page.getByRole("button", { name: "Restore Ideas" }).scrollIntoViewIfNeeded()
   await look("removed")
+
+  await set.coordinate()
+  await go("/coordination", ".graph .node")
+  await go("/nowhere", "h1")
+  await go("/admin", "text=This page is for administrators")
+  await page.context().clearCookies()
+  await reader.signIn(admin)
+  await go("/admin#keys", "td")
+  await page.getByRole("button", { name: "New key" }).click()
+  await look("new-key")
+  await go("/admin#agents", "td")
+  await go("/admin#documents", "td")
+  await go("/admin#sockets", "td")
+
+  const share = await admin.call<{ url: string }>("POST", `/documents/${document.slug}/shares`, {})
+  await page.context().clearCookies()
+  await page.goto(serverUrl + new URL(share.url).pathname + new URL(share.url).search)
+  await reader.live()
+  await look("shared")
   await reader.close()
-})
+}, 600_000) // so many looks take long on a busy machine
