@@ -106,6 +106,19 @@ test("what others write is not undone, and one's own text comes back by redo", (
   desk.agree()
 })
 
+test("what was undone in several steps comes back in as many", () => {
+  const desk = new Desk("")
+  desk.type(0, 0, "A")
+  desk.type(1, 1, "nn's goal.")
+  desk.remote(3, 2, " and the agent's")
+  while (undo(desk.view));
+  expect(desk.text).toBe(" and the agent's")
+  desk.agree()
+  while (redo(desk.view));
+  expect(desk.text).toBe("Ann and the agent's goal.")
+  desk.agree()
+})
+
 test("new lines end as those that are there", () => {
   const desk = new Desk("one\r\ntwo\r\n")
   desk.type(3, 3, "\n")

