@@ -284,17 +284,18 @@ type held struct {
 
 func (b *memoryBench) measure(ctx context.Context, when string) (held, error) {
 	h := held{when: when}
-	var profile string
+	var text string
 	for range 2 {
 		var err error
-		if profile, err = b.ask(ctx, http.MethodGet, "/debug/pprof/heap?gc=1", ""); err != nil {
+		if text, err = b.ask(ctx, http.MethodGet, "/debug/pprof/heap?gc=1&debug=1", ""); err != nil {
 			return h, err
 		}
 	}
-	if b.Profiles != "" {
-		name := filepath.Join(b.Profiles, strings.ReplaceAll(when, " ", "-")+".pb.gz")
-		if err := os.WriteFile(name, []byte(profile), 0o600); err != nil {
-			return h, fmt.Errorf("write profile: %w", err)
+	// What the runtime knew right after the collection; what it took since to say so is not counted.
+	for name, into := range map[string]*int{"# HeapAlloc = ": &h.heap, "# Stack = ": &h.stacks} {
+		_, rest, _ := strings.Cut(text, name)
+		if _, err := fmt.Sscan(rest, into); err != nil {
+			return h, fmt.Errorf("read %q of the heap's profile: %w", name, err)
 		}
 	}
 	figures, err := b.figures(ctx)
@@ -302,9 +303,28 @@ func (b *memoryBench) measure(ctx context.Context, when string) (held, error) {
 		return h, err
 	}
 	used, err := syncbench.Usage(b.server.PID)
-	h.heap, h.stacks, h.resident = int(figures["go_memstats_heap_alloc_bytes"]), int(figures["go_memstats_stack_inuse_bytes"]), int(used.RSS)
+	if err != nil {
+		return h, err
+	}
+	h.resident = int(used.RSS)
 	h.workers = h.resident - int(figures["process_resident_memory_bytes"])
-	return h, err
+	return h, b.keepProfile(ctx, when)
+}
+
+// keepProfile writes the heap's profile to the chosen folder, if there is one.
+func (b *memoryBench) keepProfile(ctx context.Context, when string) error {
+	if b.Profiles == "" {
+		return nil
+	}
+	profile, err := b.ask(ctx, http.MethodGet, "/debug/pprof/heap?gc=1", "")
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(b.Profiles, strings.ReplaceAll(when, " ", "-")+".pb.gz")
+	if err := os.WriteFile(name, []byte(profile), 0o600); err != nil {
+		return fmt.Errorf("write profile: %w", err)
+	}
+	return nil
 }
 
 // until waits for a figure of the server's.
