@@ -24,27 +24,27 @@ var leaseCodes = map[lease.Why]code.Code{
 
 // LeaseRefusal says what the keeper answered about a section's lease as every door does: a *code.Error with all that an
 // agent needs to decide what to do. again is when to ask again; 0 where that is of no use.
-func (l *Library) LeaseRefusal(ctx context.Context, k Key, err error) (refused error, again time.Duration) {
+func (l *Library) LeaseRefusal(ctx context.Context, k Key, err error) (again time.Duration, refused error) {
 	switch {
 	case errors.Is(err, lease.ErrInvalid):
-		return code.New(code.BadRequest, "%v", err), 0
+		return 0, code.New(code.BadRequest, "%v", err)
 	case errors.Is(err, lease.ErrClosed):
-		return code.New(code.ShuttingDown, "the server is shutting down").Because(err), 0
+		return 0, code.New(code.ShuttingDown, "the server is shutting down").Because(err)
 	}
 	r, ok := errors.AsType[*lease.Refusal](err)
 	if !ok {
-		return fmt.Errorf("ask lease keeper: %w", err), 0
+		return 0, fmt.Errorf("ask lease keeper: %w", err)
 	}
 	c := leaseCodes[r.Why]
 	switch r.Why {
 	case lease.NoActiveLease:
-		return NoActiveLease(r.Status), 0
+		return 0, NoActiveLease(r.Status)
 	case lease.TooMany:
-		return code.New(c, "this agent holds %d leases, which is the most that one may hold", r.Limit).With("limit", r.Limit), 0
+		return 0, code.New(c, "this agent holds %d leases, which is the most that one may hold", r.Limit).With("limit", r.Limit)
 	case lease.NotHolder:
-		return l.withHolder(code.New(c, "somebody else holds this lease"), r.Status), 0
+		return 0, l.withHolder(code.New(c, "somebody else holds this lease"), r.Status)
 	case lease.StaleLease:
-		return l.withHolder(code.New(c, "the present lease is another one"), r.Status), 0
+		return 0, l.withHolder(code.New(c, "the present lease is another one"), r.Status)
 	}
 	var e *code.Error
 	switch r.Why {
@@ -52,7 +52,7 @@ func (l *Library) LeaseRefusal(ctx context.Context, k Key, err error) (refused e
 		e = code.New(c, "another agent is editing here right now, and the queue of %d is full; leases are advisory", r.Limit).With("limit", r.Limit)
 	case lease.Deadlock:
 		if e, err = l.deadlock(ctx, k, r); err != nil {
-			return err, 0
+			return 0, err
 		}
 	default:
 		e = code.New(c, "another agent is editing here right now; leases are advisory")
@@ -65,7 +65,7 @@ func (l *Library) LeaseRefusal(ctx context.Context, k Key, err error) (refused e
 			again = min(again, max(r.Status.Queue[r.Position-1].Place/2, time.Second))
 		}
 	}
-	return e, again
+	return again, e
 }
 
 // withHolder adds who is in the way: whoever holds the lease, the last to end if there are several, or for whom it is

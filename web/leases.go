@@ -47,7 +47,7 @@ func (s *Server) remaining(end time.Time) time.Duration { return max(0, end.Sub(
 
 // leaseRefusal says a keeper's refusal, and in the header when to ask again.
 func (s *Server) leaseRefusal(ctx context.Context, err error) error {
-	refused, again := s.library.LeaseRefusal(ctx, keyOf(ctx), err)
+	again, refused := s.library.LeaseRefusal(ctx, keyOf(ctx), err)
 	if again == 0 {
 		return refused
 	}

@@ -8,7 +8,7 @@ import (
 
 // leaseRefusal says a keeper's refusal.
 func (s *socket) leaseRefusal(err error) error {
-	refused, _ := s.Library.LeaseRefusal(s.work, s.key, err)
+	_, refused := s.Library.LeaseRefusal(s.work, s.key, err)
 	return refused
 }
 
