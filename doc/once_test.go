@@ -72,8 +72,12 @@ func TestRemovingAndRestoringWithAKeyHappensOnce(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s := w.create("# One\n# Two\n")
 		id, sid := s.Meta.ID, s.Sections[1].ID
-		remove := func(opts ...doc.WriteOption) doc.Written { return must(w.RemoveSection(t.Context(), alice, id, sid, opts...)) }
-		restore := func(opts ...doc.WriteOption) doc.Written { return must(w.RestoreSection(t.Context(), alice, id, sid, opts...)) }
+		remove := func(opts ...doc.WriteOption) doc.Written {
+			return must(w.RemoveSection(t.Context(), alice, id, sid, opts...))
+		}
+		restore := func(opts ...doc.WriteOption) doc.Written {
+			return must(w.RestoreSection(t.Context(), alice, id, sid, opts...))
+		}
 		once := func(key doc.IdempotencyKey) doc.WriteOption { return doc.Once(key, doc.RequestDigest{}) }
 		for _, c := range []struct {
 			name     string
