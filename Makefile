@@ -100,4 +100,5 @@ bench: build sync/e2e/node_modules/.package-lock.json ## Measure leases, agents,
 	bin/cowrite bench agent
 	bin/cowrite bench memory --check
 	bin/cowrite bench sync --compare --reference sync/e2e/reference-server.mjs
+	node web/ui/bench/page.mjs
 	$(GO) test -run '^$$' -bench . -benchmem $(PKG)

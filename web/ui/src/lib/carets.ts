@@ -93,7 +93,11 @@ const look = EditorView.theme({
     font: "600 0.72rem/1.4 var(--ui)",
     whiteSpace: "nowrap",
     pointerEvents: "none",
+    // The name goes, so that it covers no text for long; pointing at the caret brings it back.
+    animation: "caret-name 6s forwards",
   },
+  ".caret:hover .name": { animation: "none" },
+  "@keyframes caret-name": { "80%": { opacity: "1" }, to: { opacity: "0" } },
   ".caret.person .name": { borderRadius: "0.8em 0.8em 0.8em 0" },
   ".caret.agent .name": { borderRadius: "1px" },
 })
