@@ -3,6 +3,7 @@ package crdt
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/automerge/automerge-go"
 	"pgregory.net/rapid"
@@ -57,7 +58,7 @@ func (r *replica) edit(t *rapid.T) {
 			t.Fatalf("edit: %v", err)
 		}
 	}
-	if _, err := r.doc.Commit("m", automerge.CommitOptions{AllowEmpty: true}); err != nil {
+	if _, err := r.doc.Commit("m", automerge.CommitOptions{AllowEmpty: true, Time: new(time.Unix(1, 0))}); err != nil {
 		t.Fatalf("commit: %v", err)
 	}
 }
