@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -146,6 +147,9 @@ func (w *writer) work(ctx context.Context) error {
 // motto begins the line whose word all agents fight for.
 const motto = "Motto: "
 
+// words are those that agents write there, which name their author.
+var words = regexp.MustCompile(`(agent\d+)x\d+`)
+
 // mark is a passage that nobody changes, behind which agents insert.
 const mark = "<!-- here -->\n"
 
@@ -217,8 +221,13 @@ func (w *writer) fight(ctx context.Context, sid agent.SectionID, base state) err
 	if ack.Repeated || ack.MergedFrom == nil || len(ack.MergedFrom.Agents) == 0 || ack.Section.Text == nil {
 		return nil
 	}
-	if !strings.Contains(*ack.Section.Text, motto+mine+"\n") {
-		w.Overlaps = append(w.Overlaps, ack.Version)
+	_, line, _ := strings.Cut(*ack.Section.Text, motto)
+	line, _, _ = strings.Cut(line, "\n")
+	for _, word := range words.FindAllStringSubmatch(line, -1) {
+		if word[1] != w.Name {
+			w.Overlaps = append(w.Overlaps, ack.Version)
+			break
+		}
 	}
 	return nil
 }
