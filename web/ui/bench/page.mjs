@@ -159,6 +159,7 @@ async function measureEdits() {
 
   const sent = new Map()
   const latencies = []
+  const answers = []
   let serial = 0
   let ending = false
   const write = async (i) => {
@@ -169,6 +170,7 @@ async function measureEdits() {
       const n = ++serial
       sent.set(n, performance.timeOrigin + began)
       await call("PATCH", `/documents/${document.slug}/sections/${document.sections[i].id}`, { replace: [{ find: `e${before}e`, with: `e${n}e` }] }, keys[i].key)
+      answers.push(performance.now() - began)
       before = n
       await sleep(Math.max(0, 1000 / rate - (performance.now() - began)))
     }
@@ -191,6 +193,7 @@ async function measureEdits() {
   await writing
   console.log(`${serial} edits by ${writers} writers, each ${rate} a second, for ${minutes} min; ${latencies.length} seen before the next one replaced them`)
   console.log(`from an agent's edit to changed pixels: ${percentiles(latencies)}`)
+  console.log(`from an agent's edit to its answer, which the page does not take part in: ${percentiles(answers)}`)
   const settled = heaps.slice(Math.floor(heaps.length / 4))
   const [first, last] = [settled[0], settled.at(-1)]
   const perEdit = (last[1] - first[1]) / (((last[0] - first[0]) / 1000) * writers * rate)
