@@ -16,6 +16,7 @@ import (
 
 const (
 	savedFormat = 1 // of objects
+	firstGraph  = 1 // of graphs, once: change by change
 	savedGraph  = 2
 )
 
@@ -48,7 +49,11 @@ func (g *Graph) AppendBinary(b []byte) ([]byte, error) {
 // UnmarshalBinary reads what AppendBinary wrote into an empty graph, which keeps data. Errors are ErrSaved, wrapped.
 func (g *Graph) UnmarshalBinary(data []byte) error {
 	r := reader{rest: data}
-	if r.byte() != savedGraph {
+	switch r.byte() {
+	case savedGraph:
+	case firstGraph:
+		return g.readFirst(&r)
+	default:
 		return fmt.Errorf("%w: unknown format", ErrSaved)
 	}
 	out := NewGraph()
@@ -69,6 +74,37 @@ func (g *Graph) UnmarshalBinary(data []byte) error {
 		return err
 	}
 	out.old.index()
+	*g = *out
+	return nil
+}
+
+// readFirst reads the form that graphs were saved in at first: change by change, each with its hash, its author by position in
+// the table, its maxOp and how far its dependencies lie back.
+func (g *Graph) readFirst(r *reader) error {
+	actors, out := readActors(r), NewGraph()
+	for n := range uint32(r.count(hashLength + 3)) {
+		h, author, maxOp := r.hash(), r.uint(), r.uint()
+		var deps []uint32
+		for range r.count(1) {
+			back := r.uint()
+			if back == 0 || back > uint64(n) {
+				return fmt.Errorf("%w: a change that depends on none before it", ErrSaved)
+			}
+			deps = append(deps, n-uint32(back))
+		}
+		if r.err != nil || author >= uint64(len(actors)) || maxOp > math.MaxUint32 {
+			break
+		}
+		out.own(actors[author]).add(n)
+		out.young.add(h, deps, uint32(maxOp))
+	}
+	if r.err != nil || !r.empty() {
+		return fmt.Errorf("%w: cut short, or more behind it", ErrSaved)
+	}
+	out.pack()
+	if err := out.readSteps(); err != nil {
+		return err
+	}
 	*g = *out
 	return nil
 }

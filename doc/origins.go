@@ -97,6 +97,8 @@ type index struct {
 	Objects  []byte      `cbor:"2,keyasint"`
 	Agents   []Agent     `cbor:"3,keyasint"`
 	Sections []SectionID `cbor:"4,keyasint"`
+	By       []byte      `cbor:"5,keyasint,omitempty"` // read in place of Origins, as it was written once: see firstOrigins
+	In       []byte      `cbor:"6,keyasint,omitempty"`
 	Origins  []byte      `cbor:"7,keyasint"` // of changes in a row: their count, and the numbers of their author and section, as uvarints
 }
 
@@ -142,7 +144,21 @@ func (d *desk) readIndex(data []byte) error {
 	for _, s := range x.Sections {
 		d.origins.sections.number(s)
 	}
+	if len(x.By) > 0 {
+		x.Origins = firstOrigins(x.By, x.In)
+	}
 	return d.origins.read(x.Origins, d.graph.Len())
+}
+
+// firstOrigins makes origins of the numbers of each change's author and of its section, 2 bytes each, big endian.
+func firstOrigins(by, in []byte) []byte {
+	var out []byte
+	for i := 0; i+1 < min(len(by), len(in)); i += 2 {
+		out = binary.AppendUvarint(out, 1)
+		out = binary.AppendUvarint(out, uint64(binary.BigEndian.Uint16(by[i:])))
+		out = binary.AppendUvarint(out, uint64(binary.BigEndian.Uint16(in[i:])))
+	}
+	return out
 }
 
 // read takes in what makeIndex wrote of so many changes.
