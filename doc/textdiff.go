@@ -18,12 +18,13 @@ func diffText(from, to string) []TextOp {
 	if from == to {
 		return nil
 	}
+	before, from, to := trimCommon(from, to)
 	words := wordTable{codes: map[string]rune{}}
 	a, b := words.encode(from), words.encode(to)
 	dmp := diffmatchpatch.New()
 	dmp.DiffTimeout = diffTimeout
 	var ops []TextOp
-	var op TextOp
+	op := TextOp{At: before}
 	flush := func(equal int) {
 		if op.Delete > 0 || op.Insert != "" {
 			ops = append(ops, op)
@@ -43,6 +44,42 @@ func diffText(from, to string) []TextOp {
 	}
 	flush(0)
 	return ops
+}
+
+// trimCommon leaves out the whole words that two texts begin and end with alike, because a large text is mostly that. It says
+// how many code points it left out in front.
+func trimCommon(from, to string) (before int, a, b string) {
+	n, most := 0, min(len(from), len(to))
+	for n < most && from[n] == to[n] {
+		n++
+	}
+	for !endsWord(from, n) || !endsWord(to, n) {
+		n--
+	}
+	before = utf8.RuneCountInString(from[:n])
+	from, to = from[n:], to[n:]
+	n, most = 0, most-n
+	for n < most && from[len(from)-1-n] == to[len(to)-1-n] {
+		n++
+	}
+	for !endsWord(from, len(from)-n) || !endsWord(to, len(to)-n) {
+		n--
+	}
+	return before, from[:len(from)-n], to[:len(to)-n]
+}
+
+// endsWord says whether no word of a text goes on over a byte.
+func endsWord(s string, at int) bool {
+	if at == 0 || at == len(s) {
+		return true
+	}
+	if !utf8.RuneStart(s[at]) {
+		return false
+	}
+	last, _ := utf8.DecodeLastRuneInString(s[:at])
+	next, _ := utf8.DecodeRuneInString(s[at:])
+	c := classOf(last)
+	return c == single || c != classOf(next)
 }
 
 // wordTable gives each different word a rune, so that a differ of runes compares words.
@@ -95,25 +132,35 @@ func indexOf(r rune) int {
 	return int(r)
 }
 
+// class is what of a word's characters is alike.
+type class int
+
+const (
+	single class = iota // the character is a word by itself
+	letters
+	blanks
+)
+
+func classOf(r rune) class {
+	switch {
+	case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
+		return letters
+	case r == ' ', r == '\t':
+		return blanks
+	}
+	return single
+}
+
 // wordLength is the length in bytes of the word that s begins with: letters and digits, or blanks, or one
 // other character.
 func wordLength(s string) int {
-	class := func(r rune) int {
-		switch {
-		case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
-			return 1
-		case r == ' ', r == '\t':
-			return 2
-		}
-		return 0
-	}
 	first, n := utf8.DecodeRuneInString(s)
-	c := class(first)
-	if c == 0 {
+	c := classOf(first)
+	if c == single {
 		return n
 	}
 	for i, r := range s[n:] {
-		if class(r) != c {
+		if classOf(r) != c {
 			return n + i
 		}
 	}

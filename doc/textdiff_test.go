@@ -33,6 +33,23 @@ func TestDiffTextTouchOnlyTheWordsThatChanged(t *testing.T) {
 	}
 }
 
+func TestDiffTextKeepsWordsWhole(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		want     []TextOp
+	}{
+		{"the cat", "the cart", []TextOp{{4, 3, "cart"}}},
+		{"é cat sat", "é rat sat", []TextOp{{2, 3, "rat"}}},
+		{"a  b", "a b", []TextOp{{1, 2, " "}}},
+		{"aa aa", "aa aa aa", []TextOp{{5, 0, " aa"}}},
+		{"日本 🙂", "日米 🙃", []TextOp{{0, 2, "日米"}, {3, 1, "🙃"}}},
+	} {
+		if got := diffText(c.from, c.to); !slices.Equal(got, c.want) {
+			t.Errorf("%q to %q: %+v, want %+v", c.from, c.to, got, c.want)
+		}
+	}
+}
+
 func TestDiffTextOfManyDifferentWords(t *testing.T) {
 	var from, to strings.Builder
 	for i := range 120_000 { // more words than there are runes below the surrogates
