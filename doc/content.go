@@ -118,6 +118,14 @@ func (c *content) readSection(name string, v engine.Value) bool {
 	return true
 }
 
+// setText changes the text of a section that is there.
+func (c *content) setText(sid SectionID, text string) {
+	s := c.sections[sid]
+	s.Text = text
+	s.Heading, s.Level = HeadingOf(text)
+	c.sections[sid] = s
+}
+
 // ordered gives the sections by (position, id), those without a position last: the living and the removed.
 func (c *content) ordered() (living, removed []Section) {
 	for _, s := range c.sections {

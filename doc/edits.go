@@ -222,20 +222,53 @@ func (l *Library) EditSection(ctx context.Context, k Key, id crdt.DocumentID, si
 		case past != nil:
 			p.mapped, p.typed, p.onto, p.since = true, ops, onto(past, ops), d.differences(past)
 			p.ops = splices(path, p.onto)
-		default:
+			after := ApplyOps(present.Text, p.onto)
+			p.after = &after
+		case heads != nil:
 			p.ops = splices(path, ops)
+		default:
+			p.ops, p.after = splices(path, ops), &p.wanted
 		}
 		return p, nil
 	}, opts...)
 }
 
-// editSection is edit of a section, whose content is known then without asking the engine once more.
-func (d *desk) editSection(ctx context.Context, s *step, author Agent, sid SectionID, base []crdt.Hash, ops []engine.Op) (*crdt.Change, error) {
+// readBack is from how many bytes on it costs more to read a section's text out of the engine after each edit than to know
+// its sequence.
+const readBack = 4 << 10
+
+// editSection makes a planned change to a section, whose content is known then without asking the engine once more: from
+// the plan where it leads to one text for sure, else read with the change.
+func (d *desk) editSection(ctx context.Context, s *step, author Agent, sid SectionID, p plan) (*crdt.Change, error) {
+	base := p.base
+	if p.mapped {
+		base = nil
+	}
+	var q *crdt.Sequence // nil: what comes of splices is not known for sure
+	if p.after != nil {
+		if q = d.sequences[sid]; q == nil && len(*p.after) >= readBack {
+			var err error
+			if q, err = d.sequence(ctx, sid); err != nil && !errors.Is(err, crdt.ErrUnmapped) {
+				return nil, err
+			}
+		}
+	}
+	if q != nil {
+		change, err := d.edit(ctx, s, author, base, p.ops)
+		if err != nil || change == nil {
+			return change, err
+		}
+		if n, err := q.Len(); err == nil && n == utf8.RuneCountInString(*p.after) {
+			d.content.setText(sid, *p.after)
+			delete(d.stale, sid)
+		}
+		return change, nil
+	}
 	doc, err := d.engine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	change, section, err := doc.EditRead(ctx, base, s.at, ops, sectionPath(sid))
+	change, section, err := doc.EditRead(ctx, base, s.at, p.ops, sectionPath(sid))
 	if err != nil {
 		return nil, unavailable("edit section", err)
 	}

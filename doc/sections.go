@@ -35,6 +35,7 @@ type plan struct {
 	base   []crdt.Hash // on which the operations are typed; nil: now
 	old    string      // the section's text there
 	wanted string      // and what it would be had nobody else written
+	after  *string     // and what it will be, if no character of it is an oddity; nil: only the engine can tell
 
 	mapped bool         // the operations have been led over to the present version, and the following is known
 	typed  []TextOp     // as they were typed on the base
@@ -226,11 +227,7 @@ func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, 
 		if err := d.hasRoom(0); err != nil {
 			return err
 		}
-		on := p.base
-		if p.mapped {
-			on = nil
-		}
-		if change, err = d.editSection(ctx, s, author, sid, on, p.ops); err != nil {
+		if change, err = d.editSection(ctx, s, author, sid, p); err != nil {
 			return err
 		}
 	}

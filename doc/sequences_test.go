@@ -15,10 +15,11 @@ import (
 	"cowrite/doc/code"
 )
 
-// forkCounter is an engine that counts what it is asked to do on older versions, which it does by a fork.
+// forkCounter is an engine that counts what it is asked to do on older versions, which it does by a fork, and what is read.
 type forkCounter struct {
 	engine.Engine
 	forks   atomic.Int32
+	reads   atomic.Int32 // of a text, be it with an edit
 	unpacks atomic.Int32
 }
 
@@ -48,6 +49,7 @@ func (d *forkCounted) EditRead(ctx context.Context, base []crdt.Hash, at time.Ti
 	if base != nil {
 		d.counter.forks.Add(1)
 	}
+	d.counter.reads.Add(1)
 	return d.Document.EditRead(ctx, base, at, ops, path)
 }
 
@@ -55,6 +57,7 @@ func (d *forkCounted) Read(ctx context.Context, at []crdt.Hash, path crdt.Path) 
 	if at != nil {
 		d.counter.forks.Add(1)
 	}
+	d.counter.reads.Add(1)
 	return d.Document.Read(ctx, at, path)
 }
 
@@ -160,5 +163,40 @@ func TestEditsOnAnotherTextFork(t *testing.T) {
 		}
 		_, err = w.EditSection(t.Context(), bob, id, sid, doc.OpsEdit{}, &doc.Base{Version: scalar})
 		wantCode(t, err, code.InvalidVersion)
+	})
+}
+
+// However a large section is edited, its text is known without reading it back, and is what a replica and the next start of the
+// server read.
+func TestLargeSectionsAreNotReadBack(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# Large\n" + strings.Repeat("one 🙂 two three. ", 1000))
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		counter := w.reopen()
+		text := w.read(id).Sections[0].Text
+		before := counter.reads.Load()
+		for n, e := range []doc.Edit{
+			doc.ReplaceEdit{Replacements: []doc.Replacement{{Find: "two", With: "2 👩‍👧", Occurrence: 500}}},
+			doc.OpsEdit{Ops: []doc.TextOp{{At: 3, Insert: "y"}, {At: 6, Delete: 6, Insert: "é"}}},
+			doc.TextEdit{Text: "== " + strings.Replace(text, "three", "drei", 40)},
+			doc.OpsEdit{Ops: []doc.TextOp{{At: 2, Delete: 900}}},
+		} {
+			if _, err := w.EditSection(t.Context(), bob, id, sid, e, &doc.Base{Version: s.Version}); err != nil {
+				t.Fatalf("edit %d: %v", n, err)
+			}
+		}
+		known := w.read(id).Sections[0]
+		if reads := counter.reads.Load() - before; reads != 0 {
+			t.Errorf("the engine was read %d times", reads)
+		}
+		r := w.attach(alice, id, false)
+		r.mustSettle()
+		if r.text(sid) != known.Text {
+			t.Error("the replica has another text")
+		}
+		w.reopen()
+		if got := w.read(id).Sections[0]; got != known {
+			t.Error("the engine has another section")
+		}
 	})
 }
