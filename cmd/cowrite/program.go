@@ -73,6 +73,9 @@ const helpWidth = 110
 
 // help prints --help; behind that of the whole program what holds for every command.
 func help(options kong.HelpOptions, ctx *kong.Context) error {
+	for n := ctx.Selected(); n != nil; n = n.Parent {
+		n.Group = nil // the heading of a command among others, which kong would repeat above the commands in it
+	}
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil || ctx.Selected() != nil {
 		return err
 	}
