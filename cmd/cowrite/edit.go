@@ -156,7 +156,8 @@ func (p *Program) runEditor(file string) error {
 // shownLines is how many lines are shown of what was merged.
 const shownLines = 10
 
-// tellMerged says whose writing a text was merged with, and shows the lines where that happened.
+// tellMerged says whose writing a text was merged with, and shows the lines where that happened, each with the author of
+// the first passage there.
 func (p *Program) tellMerged(s client.Section) {
 	others := cmp.Or(strings.Join(s.MergedFrom.Agents, ", "), "the same agent")
 	fmt.Fprintf(p.Stderr, "cowrite: merged with what %s wrote meanwhile\n", others)
@@ -171,7 +172,7 @@ func (p *Program) tellMerged(s client.Section) {
 				fmt.Fprintln(p.Stderr, "  ...")
 				return
 			}
-			fmt.Fprintf(p.Stderr, "  line %d: %s\n", n+1, shorten(lines[n]))
+			fmt.Fprintf(p.Stderr, "  line %d, %s: %s\n", n+1, cmp.Or(r.Agent, "somebody"), shorten(lines[n]))
 			next = n + 1
 		}
 	}

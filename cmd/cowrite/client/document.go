@@ -52,14 +52,19 @@ type Section struct {
 	Advisory   *Advisory   `json:"advisory,omitempty"`
 }
 
-// MergedFrom says what of others a write was merged with: ranges in code points of the text as it stands now.
+// MergedFrom says what of others a write was merged with.
 type MergedFrom struct {
-	Agents []string `json:"agents"`
-	Ranges []struct {
-		At      int `json:"at"`
-		Length  int `json:"length"`
-		Deleted int `json:"deleted"`
-	} `json:"ranges"`
+	Agents []string      `json:"agents"` // whose, without the writer
+	Ranges []MergedRange `json:"ranges"`
+}
+
+// MergedRange is one place where writing that the writer did not know was merged in: Length code points from At on of the
+// text as it stands now came since the base, and Deleted ones of the writer's text are gone.
+type MergedRange struct {
+	At      int    `json:"at"`
+	Length  int    `json:"length"`
+	Deleted int    `json:"deleted"`
+	Agent   string `json:"agent,omitempty"` // whose it is, be it the writer's own of before; "": the server cannot tell
 }
 
 // Advisory says that somebody else holds the lease of the section that was written, or that the writer's fence is
