@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"cowrite/crdt"
 	"cowrite/doc"
 	"cowrite/doc/code"
 )
@@ -88,12 +89,21 @@ func (s *Server) requireKey(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// requireAdmin does the same for handlers that are not operations, and lets in administrators alone.
-func (s *Server) requireAdmin(h http.Handler) http.Handler {
+// requireAdmin lets in administrators of all documents alone: a key for some must not make one for all, nor look at the
+// whole server.
+func requireAdmin(k doc.Key) error {
+	if k.Role != doc.Admin || k.Pattern != "*" || k.Document != (crdt.DocumentID{}) {
+		return code.New(code.Forbidden, "this needs an admin's key for all documents")
+	}
+	return nil
+}
+
+// forAdmins does the same as authenticateOperation for handlers that are not operations, and as requireAdmin.
+func (s *Server) forAdmins(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := s.authenticate(r)
-		if err == nil && key.Role != doc.Admin {
-			err = code.New(code.Forbidden, "this needs an admin's key")
+		if err == nil {
+			err = requireAdmin(key)
 		}
 		if err != nil {
 			s.refuse(w, r, err)

@@ -193,7 +193,7 @@ func TestOtherOrigins(t *testing.T) {
 func TestProfilesAreForAdmins(t *testing.T) {
 	w := onTCP(t)
 	const heap = "//debug/pprof/heap?gc=1&debug=1"
-	for as, want := range map[string]int{nobody: 401, vera: 403, alpha: 403, root: 200} {
+	for as, want := range map[string]int{nobody: 401, vera: 403, alpha: 403, warden: 403, root: 200} {
 		a := w.do(request{as: as, method: "GET", path: heap})
 		if a.status != want {
 			t.Errorf("to %q the heap's profile is %d, want %d", as, a.status, want)
@@ -215,14 +215,16 @@ func TestMetricsAreForAdmins(t *testing.T) {
 	if rec := get(nobody); rec.Code != 401 {
 		t.Errorf("without a key: %d", rec.Code)
 	}
-	if rec := get(alpha); rec.Code != 403 {
-		t.Errorf("as an editor: %d", rec.Code)
+	for _, as := range []string{alpha, warden} {
+		if rec := get(as); rec.Code != 403 || !strings.Contains(rec.Body.String(), "an admin's key for all documents") {
+			t.Errorf("to %q the metrics are %d %s", as, rec.Code, rec.Body)
+		}
 	}
 	body := get(root).Body.String()
 	for _, line := range []string{
 		`cowrite_http_requests_total{route="GET /metrics",status="401"} 1`,
-		`cowrite_http_requests_total{route="GET /metrics",status="403"} 1`,
-		`cowrite_http_request_seconds_count{route="GET /metrics"} 2`,
+		`cowrite_http_requests_total{route="GET /metrics",status="403"} 2`,
+		`cowrite_http_request_seconds_count{route="GET /metrics"} 3`,
 		`cowrite_sockets 7`,
 		`cowrite_event_streams 0`,
 	} {

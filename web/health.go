@@ -14,11 +14,11 @@ type health struct {
 func (s *Server) healthRoutes() {
 	s.mux.HandleFunc("GET /healthz", s.healthz)
 	s.mux.HandleFunc("GET /readyz", s.readyz)
-	s.mux.Handle("GET /metrics", s.requireAdmin(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
+	s.mux.Handle("GET /metrics", s.forAdmins(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
 	// The runtime's profiles, as go tool pprof reads them: heap?gc=1, goroutine, profile?seconds=10, ...
-	s.mux.Handle("GET "+profilesPath, s.requireAdmin(http.HandlerFunc(pprof.Index)))
-	s.mux.Handle("GET "+profilesPath+"profile", s.requireAdmin(http.HandlerFunc(pprof.Profile)))
-	s.mux.Handle("GET "+profilesPath+"trace", s.requireAdmin(http.HandlerFunc(pprof.Trace)))
+	s.mux.Handle("GET "+profilesPath, s.forAdmins(http.HandlerFunc(pprof.Index)))
+	s.mux.Handle("GET "+profilesPath+"profile", s.forAdmins(http.HandlerFunc(pprof.Profile)))
+	s.mux.Handle("GET "+profilesPath+"trace", s.forAdmins(http.HandlerFunc(pprof.Trace)))
 }
 
 const profilesPath = "/debug/pprof/"

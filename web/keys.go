@@ -76,14 +76,6 @@ func (s *Server) keyRoutes() {
 	}, s.revokeKey)
 }
 
-// requireKeeper lets in those who may handle keys: a key for some documents must not make one for all.
-func requireKeeper(k doc.Key) error {
-	if k.Role != doc.Admin || k.Pattern != "*" || k.Document != (crdt.DocumentID{}) {
-		return code.New(code.Forbidden, "keys are handled with an admin's key for all documents")
-	}
-	return nil
-}
-
 type listKeysOutput struct {
 	Body struct {
 		Keys []KeyEntry `json:"keys" nullable:"false"`
@@ -91,7 +83,7 @@ type listKeysOutput struct {
 }
 
 func (s *Server) listKeys(ctx context.Context, _ *struct{}) (*listKeysOutput, error) {
-	if err := requireKeeper(keyOf(ctx)); err != nil {
+	if err := requireAdmin(keyOf(ctx)); err != nil {
 		return nil, err
 	}
 	keys, err := s.keyring.List(ctx)
@@ -118,7 +110,7 @@ type createKeyInput struct {
 type createKeyOutput struct{ Body keySecret }
 
 func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyOutput, error) {
-	if err := requireKeeper(keyOf(ctx)); err != nil {
+	if err := requireAdmin(keyOf(ctx)); err != nil {
 		return nil, err
 	}
 	agent, err := doc.ParseAgent(in.Body.Agent)
@@ -156,7 +148,7 @@ type revokeKeyOutput struct {
 }
 
 func (s *Server) revokeKey(ctx context.Context, in *revokeKeyInput) (*revokeKeyOutput, error) {
-	if err := requireKeeper(keyOf(ctx)); err != nil {
+	if err := requireAdmin(keyOf(ctx)); err != nil {
 		return nil, err
 	}
 	id := doc.KeyID(in.ID)

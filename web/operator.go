@@ -112,7 +112,7 @@ type usageOutput struct {
 }
 
 func (s *Server) listUsage(ctx context.Context, in *listUsageInput) (*usageOutput, error) {
-	if err := requireKeeper(keyOf(ctx)); err != nil {
+	if err := requireAdmin(keyOf(ctx)); err != nil {
 		return nil, err
 	}
 	all, err := s.library.Largest(ctx, in.Limit)
@@ -123,7 +123,7 @@ func (s *Server) listUsage(ctx context.Context, in *listUsageInput) (*usageOutpu
 }
 
 func (s *Server) listBlocks(ctx context.Context, _ *struct{}) (*usageOutput, error) {
-	if err := requireKeeper(keyOf(ctx)); err != nil {
+	if err := requireAdmin(keyOf(ctx)); err != nil {
 		return nil, err
 	}
 	all, err := s.library.OutOfService(ctx)
@@ -163,7 +163,7 @@ type listSocketsOutput struct {
 }
 
 func (s *Server) listSockets(ctx context.Context, _ *struct{}) (*listSocketsOutput, error) {
-	if err := requireKeeper(keyOf(ctx)); err != nil {
+	if err := requireAdmin(keyOf(ctx)); err != nil {
 		return nil, err
 	}
 	infos := s.opts.Sockets()

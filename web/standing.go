@@ -61,7 +61,7 @@ func (s *Server) listResources(ctx context.Context, _ *struct{}) (*listResources
 type listAgentsOutput struct{ Body wire.AgentList }
 
 func (s *Server) listAgents(ctx context.Context, _ *struct{}) (*listAgentsOutput, error) {
-	if err := requireKeeper(keyOf(ctx)); err != nil {
+	if err := requireAdmin(keyOf(ctx)); err != nil {
 		return nil, err
 	}
 	records := s.leases.Agents()
