@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"cowrite/doc"
 )
@@ -55,8 +56,9 @@ func (s *Store) LeaseCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey
 	return c, nil
 }
 
-// editCallsPruned is after how many edits of an agent it is looked whether they are too many.
-const editCallsPruned = 64
+// editCallsPruned is after how many edits it is looked whether those of the agent whose turn it is are too many. It has no
+// divisor, so that agents who write by turns all have theirs.
+const editCallsPruned = 1021
 
 // addEditCalls remembers writes, in place of what was remembered of the same agents' keys, and forgets those that are
 // too old, and now and then those that are too many.
@@ -65,21 +67,25 @@ func addEditCalls(t tx, h *head, calls []doc.EditCall) error {
 		return nil
 	}
 	for _, c := range calls {
-		var number int64
-		err := t.row(`INSERT OR REPLACE INTO edit_calls (agent, number, key, request, section, hash, at, document, seq)
-			VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM edit_calls WHERE agent = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING number`,
-			c.Agent, c.Key, c.Request[:], c.Section, c.Hash[:], c.At.UnixMilli(), h.id[:], h.lastSeq).Scan(&number)
+		number, err := t.insert(`INSERT OR REPLACE INTO edit_calls (agent, key, request, section, hash, at, document, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			c.Agent, c.Key, c.Request[:], c.Section, c.Hash[:], c.At.UnixMilli(), h.id[:], h.lastSeq)
 		if err != nil {
 			return fmt.Errorf("remember edit: %w", err)
 		}
 		if number%editCallsPruned != 0 {
 			continue
 		}
-		if err := t.exec(`DELETE FROM edit_calls WHERE agent = ? AND number <= ?`, c.Agent, number-doc.EditCallsPerAgent); err != nil {
+		err = t.exec(`DELETE FROM edit_calls WHERE number IN (SELECT number FROM edit_calls WHERE agent = ? ORDER BY number DESC LIMIT -1 OFFSET ?)`,
+			c.Agent, doc.EditCallsPerAgent)
+		if err != nil {
 			return fmt.Errorf("forget surplus edits: %w", err)
 		}
 	}
-	if err := t.exec(`DELETE FROM edit_calls WHERE at < ?`, calls[0].At.Add(-doc.EditCallsKept).UnixMilli()); err != nil {
+	// The old ones are those in front of the first that is not: usually none.
+	err := t.exec(`DELETE FROM edit_calls WHERE at < ?1 AND
+		number < coalesce((SELECT number FROM edit_calls WHERE at >= ?1 ORDER BY number LIMIT 1), ?2)`,
+		calls[0].At.Add(-doc.EditCallsKept).UnixMilli(), int64(math.MaxInt64))
+	if err != nil {
 		return fmt.Errorf("forget old edits: %w", err)
 	}
 	return nil

@@ -29,16 +29,17 @@ CREATE TABLE documents (
   last_change INTEGER NOT NULL  -- the number of its last change
 , bytes INTEGER NOT NULL DEFAULT 0, blocked_at INTEGER, blocked_by TEXT NOT NULL DEFAULT '', block_reason TEXT NOT NULL DEFAULT '') STRICT;
 
-CREATE TABLE edit_calls (
-  agent   TEXT    NOT NULL,
-  number  INTEGER NOT NULL, -- counts the agent's edits
-  key     TEXT    NOT NULL,
-  request BLOB    NOT NULL CHECK (length(request) = 32),
-  section TEXT    NOT NULL,
-  hash    BLOB    NOT NULL CHECK (length(hash) = 32),
-  at      INTEGER NOT NULL, document BLOB NOT NULL DEFAULT x'00000000000000000000000000000000' CHECK (length(document) = 16), seq INTEGER NOT NULL DEFAULT 0,
-  PRIMARY KEY (agent, number)
-) STRICT, WITHOUT ROWID;
+CREATE TABLE "edit_calls" (
+  number   INTEGER PRIMARY KEY, -- counts the writes; the younger one has the higher
+  agent    TEXT    NOT NULL,
+  key      TEXT    NOT NULL,
+  request  BLOB    NOT NULL CHECK (length(request) = 32),
+  section  TEXT    NOT NULL, -- '': it was of no section
+  hash     BLOB    NOT NULL CHECK (length(hash) = 32),
+  at       INTEGER NOT NULL,
+  document BLOB    NOT NULL CHECK (length(document) = 16),
+  seq      INTEGER NOT NULL -- of the log's last event then
+) STRICT;
 
 CREATE TABLE events (
   document INTEGER NOT NULL REFERENCES documents,
@@ -120,8 +121,6 @@ CREATE TABLE slugs (
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX changes_by_hash ON changes (document, hash);
-
-CREATE INDEX edit_calls_by_age ON edit_calls (at);
 
 CREATE UNIQUE INDEX edit_calls_by_key ON edit_calls (agent, key);
 

@@ -225,6 +225,15 @@ func (t tx) affect(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
+// insert is exec that tells the number that the row was given.
+func (t tx) insert(query string, args ...any) (int64, error) {
+	res, err := t.conn.ExecContext(context.Background(), query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
 func (t tx) row(query string, args ...any) *sql.Row {
 	return t.conn.QueryRowContext(context.Background(), query, args...)
 }
