@@ -25,6 +25,11 @@ export function marksOf(text: string, ops: TextOp[]): Mark[] {
   return marks
 }
 
+/** The text that the operations, in order, make of a text. */
+export function applyOps(text: string, ops: TextOp[]): string {
+  return marksOf(text, ops).reduce((made, mark) => (mark.kind === "deleted" ? made : made + mark.text), "")
+}
+
 /** How many characters a piece of unchanged text keeps at each end when it is shown between changes. */
 const context = 200
 

@@ -1,20 +1,25 @@
-// One open document: its first text comes over REST, then a replica takes over; the event log and the leases
-// run beside it.
+// One open document. Its first text comes over REST, what becomes of it over the socket of agents; where somebody writes,
+// a replica takes over. The event log and the leases run beside it.
 
 import { tick } from "svelte"
 import { SvelteMap } from "svelte/reactivity"
-import { ApiError, api, messageOf } from "./api"
+import { AgentSocket, type Frame } from "./agentsocket"
+import { api, messageOf } from "./api"
 import { EventSubscription, type LinkState } from "./events"
+import { nextFrame } from "./frame"
 import { LeaseBoard } from "./leases.svelte"
-import { noteUnsaved } from "./local"
+import { LiveText, type ChangedFrame, type OpenedFrame } from "./livetext"
+import { hasUnsaved, noteUnsaved } from "./local"
 import { EventLog } from "./log.svelte"
 import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
+import { paced } from "./paced"
 import { people } from "./people.svelte"
 import { QueuePlaces } from "./places"
-import { PresenceRoom } from "./presence.svelte"
+import { PresenceRoom, type PresenceFrame } from "./presence.svelte"
 import type { Replica, ReplicaHandle } from "./replica"
-import { compareSections, titleOf, type DocumentContent, type SectionContent } from "./sections"
+import { titleOf, type DocumentContent, type SectionContent } from "./sections"
 import { session } from "./session.svelte"
+import { inTurn } from "./turns"
 import { refOf, type Agent, type Document, type DocumentRef, type LogEvent, type SectionId, type Version, type Written } from "./wire"
 
 export interface Edit {
@@ -60,8 +65,11 @@ export class SectionModel {
   }
 }
 
-/** "loading": its WebAssembly is on the way. "failed": it cannot be had, and REST goes on serving the text. */
-type ReplicaState = LinkState | "loading" | "failed"
+/** A text of at most so many characters gets a replica as soon as it is drawn, a longer one when somebody writes in it. */
+const quicklyLoaded = 100_000
+
+/** What the log tells is taken up at most this often, in milliseconds. */
+const newsMs = 200
 
 const writes = new Set(["section.edited", "section.restored", "section.lease_overridden"])
 
@@ -93,12 +101,20 @@ export class DocumentModel {
   /** The sections with changes that are not on the server's disk yet. */
   unsaved = $state.raw<SectionId[]>([])
   #overlaps: Overlap[] = $derived.by(() => this.log.events.flatMap((event) => overlapOf(event) ?? []))
+  /** The text can be read, but not written in: a replica could not be had. */
+  readOnly = $state(false)
   #eventLink = $state<LinkState>("connecting")
-  #replicaLink = $state<ReplicaState>("loading")
+  #socketLink = $state<LinkState>("connecting")
+  #replicaLink = $state<LinkState>("connecting")
+  #socket: AgentSocket | undefined
+  readonly #text: LiveText
+  #drawing = false
   #replica: Replica | undefined
+  #replicaAsked = false
   #subscription: EventSubscription | undefined
   #byId = new Map<SectionId, SectionModel>()
-  #rereading = false
+  #news: LogEvent[] = []
+  readonly #tellNews = paced(newsMs, () => this.#takeNews())
   #closed = false
 
   private constructor(
@@ -111,7 +127,8 @@ export class DocumentModel {
       granted: (id) => this.#say(id, { text: "It is your turn: you hold the lease.", tone: "" }),
       refused: (id, error) => this.#say(id, { text: error.message, tone: "bad" }),
     })
-    this.#show(contentOf(document), false)
+    this.#text = new LiveText(document)
+    this.#show(this.#text.content, false)
   }
 
   /** Reads the document; what is live about it begins with connect. Throws ApiError. */
@@ -125,9 +142,9 @@ export class DocumentModel {
   }
 
   get link(): LinkState {
-    if (this.#eventLink === "down" || this.#replicaLink === "down") return "down"
-    if (this.#eventLink === "open" && (this.#replicaLink === "open" || this.#replicaLink === "failed")) return "open"
-    return "connecting"
+    const links = [this.#eventLink, this.handle ? this.#replicaLink : this.#socketLink]
+    if (links.includes("down")) return "down"
+    return links.includes("connecting") ? "connecting" : "open"
   }
 
   section(id: SectionId): SectionModel | undefined {
@@ -148,14 +165,19 @@ export class DocumentModel {
     const followed = this.#followLog()
     const leased = this.leases.refresh()
     people.add(this.me.agent)
-    this.presence = new PresenceRoom(this.document.documentId)
-    await Promise.all([followed, leased, this.#openReplica()])
+    this.#followText()
+    if (this.me.canWrite) {
+      const length = this.sections.reduce((sum, { text }) => sum + text.length, 0)
+      if (length <= quicklyLoaded || hasUnsaved(this.me.agent, this.document.documentId)) inTurn(() => void this.#openReplica())
+    }
+    await Promise.all([followed, leased])
   }
 
   close(): void {
     this.#closed = true
     this.#subscription?.close()
     this.#replica?.close()
+    this.#socket?.close()
     this.presence?.close()
     this.leases.close()
     this.places.close()
@@ -166,6 +188,7 @@ export class DocumentModel {
     const section = this.#byId.get(id)
     if (section) section.notice = undefined
     this.editing = { section: id, at }
+    void this.#openReplica()
   }
 
   /** Ends the writing in a section, if it is the one that is open. */
@@ -176,7 +199,7 @@ export class DocumentModel {
   }
 
   add(text: string): Promise<Written> {
-    return this.#changed(api.addSection(this.ref, text))
+    return api.addSection(this.ref, text)
   }
 
   /** Moves a section by so many places, negative towards the top. At either end it stays. */
@@ -189,31 +212,20 @@ export class DocumentModel {
 
   /** Moves a section behind another one; with "" it becomes the first. */
   move(id: SectionId, after: SectionId | ""): Promise<Written> {
-    return this.#changed(api.moveSection(this.ref, id, after))
+    return api.moveSection(this.ref, id, after)
   }
 
   remove(id: SectionId): Promise<unknown> {
-    return this.#changed(api.removeSection(this.ref, id))
+    return api.removeSection(this.ref, id)
   }
 
   restore(id: SectionId): Promise<Written> {
-    return this.#changed(api.restoreSection(this.ref, id))
+    return api.restoreSection(this.ref, id)
   }
 
   /** Gives a section the text that it had at an earlier version. */
   revert(id: SectionId, to: Version): Promise<Written> {
-    return this.#changed(api.revertSection(this.ref, id, to))
-  }
-
-  /** Shows what was written. Where a replica does, it comes by itself. */
-  async #changed<T>(writing: Promise<T>): Promise<T> {
-    const answer = await writing
-    if (!this.#replicaRules) await this.#reread()
-    return answer
-  }
-
-  get #replicaRules(): boolean {
-    return this.handle !== undefined
+    return api.revertSection(this.ref, id, to)
   }
 
   async #followLog(): Promise<void> {
@@ -223,24 +235,62 @@ export class DocumentModel {
     if (this.#closed) return
     for (const event of this.log.events) this.#noteEdit(event)
     this.#subscription = new EventSubscription(this.ref, since, {
-      event: (event) => this.#take(event),
+      event: (event) => {
+        this.#news.push(event)
+        this.#tellNews()
+      },
       link: (state) => this.#eventsAre(state),
-      silent: () => this.#replica?.reconnect(),
+      silent: () => {
+        this.#socket?.reconnect()
+        this.#replica?.reconnect()
+      },
       refused: (status) => this.#refused(status),
     })
   }
 
+  /** Follows the text, until a replica does, and who is there. */
+  #followText(): void {
+    const socket = new AgentSocket(this.document.documentId, {
+      opening: () => (this.handle ? { view: "log" } : { view: "whole", version: this.#text.version }),
+      frame: (frame) => this.#takeFrame(frame),
+      link: (state) => {
+        this.#socketLink = state
+        if (state === "open") this.presence?.say()
+        else this.presence?.clear()
+      },
+      refused: (status) => this.#refused(status),
+    })
+    this.#socket = socket
+    this.presence = new PresenceRoom(socket)
+  }
+
+  #takeFrame(frame: Frame): void {
+    if (frame.type === "presence") this.presence?.take(frame as PresenceFrame)
+    else if (frame.type === "opened") this.#text.begin(frame as OpenedFrame)
+    else if (frame.type === "changed" && !this.#text.apply(frame as ChangedFrame)) return this.#socket?.open()
+    else if (frame.type !== "changed") return
+    this.#draw()
+  }
+
+  /** Shows the text as the socket told it, at most once per frame. */
+  #draw(): void {
+    if (this.#drawing || this.handle) return
+    this.#drawing = true
+    nextFrame(() => {
+      this.#drawing = false
+      if (!this.handle) this.#show(this.#text.content, true)
+    })
+  }
+
   async #openReplica(): Promise<void> {
+    if (this.#replicaAsked || this.#closed) return
+    this.#replicaAsked = true
     try {
       const { Replica } = await import("./replica")
-      const replica = await Replica.open(this.document.url, this.me.canWrite ? this.me.agent : undefined, {
-        content: (content, handle) => {
-          if (this.#replicaLink === "loading") this.#replicaLink = "open"
-          this.handle = handle
-          this.#show(content, true)
-        },
+      const replica = await Replica.open(this.document.url, this.me.agent, {
+        content: (content, handle) => this.#replicaShows(content, handle),
         unsaved: (sections) => this.#unsavedAre(sections),
-        link: (state) => this.#replicaIs(state),
+        link: (state) => (this.#replicaLink = state),
         refused: (closeCode) => {
           if ([4401, 4403, 4410].includes(closeCode)) this.#refused(closeCode - 4000)
           else this.#replicaFailed()
@@ -249,19 +299,24 @@ export class DocumentModel {
       if (this.#closed) return replica.close()
       this.#replica = replica
     } catch (error) {
-      console.warn("The replica cannot be had; the text is read over REST:", messageOf(error))
+      console.warn("The replica cannot be had; the text can be read alone:", messageOf(error))
       this.#replicaFailed()
     }
   }
 
-  #replicaFailed(): void {
-    this.#replicaLink = "failed"
-    this.handle = undefined
+  #replicaShows(content: DocumentContent, handle: ReplicaHandle): void {
+    const first = !this.handle
+    this.handle = handle
+    this.#show(content, true)
+    // From here on the socket need not tell the text.
+    if (first) this.#socket?.open()
   }
 
-  /** The text can be read, but not written in. */
-  get readOnly(): boolean {
-    return this.#replicaLink === "failed"
+  #replicaFailed(): void {
+    this.readOnly = true
+    if (!this.handle) return
+    this.handle = undefined
+    this.#socket?.open()
   }
 
   #unsavedAre(sections: SectionId[] | undefined): void {
@@ -271,17 +326,10 @@ export class DocumentModel {
     if (this.me.canWrite) noteUnsaved(this.me.agent, this.document.documentId, sections && (this.title || this.ref))
   }
 
-  #replicaIs(state: LinkState): void {
-    // Until its first content is there an open socket tells nothing new.
-    if (state === "down" || this.#replicaLink === "down") this.#replicaLink = state
-  }
-
   #eventsAre(state: LinkState): void {
     const returned = state === "open" && this.#eventLink === "down"
     this.#eventLink = state
-    if (!returned) return
-    void this.leases.refresh()
-    if (!this.#replicaRules) void this.#reread()
+    if (returned) void this.leases.refresh()
   }
 
   #refused(status: number): void {
@@ -291,13 +339,16 @@ export class DocumentModel {
     this.close()
   }
 
-  #take(event: LogEvent): void {
-    this.log.add(event)
-    this.#noteEdit(event)
-    this.#noteLease(event)
-    if (event.event_type.startsWith("section.lease")) void this.leases.refresh()
-    else if (!this.#replicaRules) void this.#reread()
-    if (event.event_type === "document.deleted") this.#refused(410)
+  #takeNews(): void {
+    if (this.#closed) return
+    const events = this.#news.splice(0)
+    this.log.add(...events)
+    for (const event of events) {
+      this.#noteEdit(event)
+      this.#noteLease(event)
+    }
+    if (events.some((event) => event.event_type.startsWith("section.lease"))) void this.leases.refresh()
+    if (events.some((event) => event.event_type === "document.deleted")) this.#refused(410)
   }
 
   #noteEdit(event: LogEvent): void {
@@ -325,20 +376,6 @@ export class DocumentModel {
     if (section) section.notice = notice
   }
 
-  /** Reads the text over REST, where no replica does. At most one reading is under way. */
-  async #reread(): Promise<void> {
-    if (this.#rereading) return
-    this.#rereading = true
-    try {
-      const document = await api.document(this.ref)
-      if (!this.#replicaRules) this.#show(contentOf(document), true)
-    } catch (error) {
-      if (error instanceof ApiError && (error.status === 410 || error.signedOut)) this.#refused(error.status)
-    } finally {
-      this.#rereading = false
-    }
-  }
-
   #show(content: DocumentContent, live: boolean): void {
     if (this.#closed) return
     this.title = content.title
@@ -357,8 +394,4 @@ export class DocumentModel {
     this.#byId = new Map(sections.map((section) => [section.id, section]))
     this.sections = sections
   }
-}
-
-function contentOf(document: Document): DocumentContent {
-  return { title: document.title, sections: [...document.sections].sort(compareSections), removed: [...document.removed].sort(compareSections) }
 }

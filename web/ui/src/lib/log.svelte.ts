@@ -28,8 +28,8 @@ export class EventLog {
     return Number(events.at(-1)?.seq ?? lastSeq)
   }
 
-  add(event: LogEvent): void {
-    this.events = [...this.events, event].slice(-this.#kept)
+  add(...events: LogEvent[]): void {
+    this.events = [...this.events, ...events].slice(-this.#kept)
   }
 
   async loadEarlier(): Promise<void> {

@@ -1,5 +1,5 @@
-// An Automerge replica of one document, kept by the stock automerge-repo client. This module and all behind
-// it is loaded after the first text is on the screen: the WebAssembly alone is more than a megabyte.
+// An Automerge replica of one document, kept by the stock automerge-repo client. Only who writes needs one. This module
+// and all behind it is loaded after the first text is on the screen: the WebAssembly alone is more than a megabyte.
 
 import { diff, getHeads, hasHeads, ImmutableString, initializeWasm, type Heads } from "@automerge/automerge/slim"
 import wasmUrl from "@automerge/automerge/automerge.wasm?url"
@@ -8,6 +8,7 @@ import { WebSocketClientAdapter } from "@automerge/automerge-repo-network-websoc
 import { IndexedDBStorageAdapter } from "@automerge/automerge-repo-storage-indexeddb"
 import { apiBase } from "./api"
 import type { LinkState } from "./events"
+import { nextFrame } from "./frame"
 import { localName, localStore, untilClosed } from "./local"
 import { readContent, type DocumentContent } from "./sections"
 import type { Agent, DocumentUrl, SectionId } from "./wire"
@@ -74,7 +75,7 @@ export class Replica {
 
   private constructor(
     private readonly url: DocumentUrl,
-    writer: Agent | undefined,
+    writer: Agent,
     private readonly listener: ReplicaListener,
   ) {
     const { protocol, host } = window.location
@@ -88,7 +89,7 @@ export class Replica {
     this.#patience = setTimeout(() => this.#link("down"), patienceMs)
     this.#repo = new Repo({
       network: [this.#adapter],
-      ...(writer ? { storage: new IndexedDBStorageAdapter(localName(writer), localStore) } : {}),
+      storage: new IndexedDBStorageAdapter(localName(writer), localStore),
     })
     this.#repo.synchronizer.on("sync-state", ({ syncState }) => {
       this.#serverHeads = syncState.theirHeads ?? undefined
@@ -101,7 +102,7 @@ export class Replica {
   }
 
   /** What a writer writes is kept in this browser too, under the writer's name, until the server has it. */
-  static async open(url: DocumentUrl, writer: Agent | undefined, listener: ReplicaListener): Promise<Replica> {
+  static async open(url: DocumentUrl, writer: Agent, listener: ReplicaListener): Promise<Replica> {
     await initializeWasm(fetch(wasmUrl) as unknown as Request) // wasm-bindgen takes the promise of a response
     const replica = new Replica(url, writer, listener)
     void replica.#follow()
@@ -166,12 +167,6 @@ export class Replica {
     clearTimeout(this.#patience)
     if (!this.#closed) this.listener.link(state)
   }
-}
-
-// In a hidden tab no frame ever comes.
-function nextFrame(run: () => void): void {
-  if (document.hidden) setTimeout(run, 100)
-  else requestAnimationFrame(run)
 }
 
 function readString(value: unknown): string | undefined {
