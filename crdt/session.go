@@ -253,6 +253,8 @@ func (s *Session) lacks(g *Graph) []uint32 {
 		numbers = s.unsent(g, g.since(s.guessed))
 	case len(s.their.have) > 0:
 		numbers = s.unsent(g, s.filter(g, g.since(s.common)))
+	case len(s.their.Need) > 0:
+		numbers = s.unsent(g, s.needed(g, g.since(s.common)))
 	}
 	for _, h := range s.their.Need {
 		if n, ok := g.number(h); ok {
@@ -284,6 +286,27 @@ func (s *Session) filter(g *Graph, numbers []uint32) []uint32 {
 		}
 		if absent {
 			chosen[n] = true
+		}
+	}
+	return slices.DeleteFunc(numbers, func(n uint32) bool { return !chosen[n] })
+}
+
+// needed keeps the changes that they ask for, and those that these build on. A peer that knows only what its orphans wait for
+// gives no summary, and would have to ask again for each generation before them; and one of the protocol's first
+// implementation says nothing more when what came did not let it go on.
+func (s *Session) needed(g *Graph, numbers []uint32) []uint32 {
+	chosen := make(map[uint32]bool)
+	for _, h := range s.their.Need {
+		if n, ok := g.number(h); ok {
+			chosen[n] = true
+		}
+	}
+	var scratch step
+	for _, n := range slices.Backward(numbers) {
+		if chosen[n] {
+			for _, d := range g.depsOf(n, &scratch) {
+				chosen[d] = true
+			}
 		}
 	}
 	return slices.DeleteFunc(numbers, func(n uint32) bool { return !chosen[n] })
@@ -372,8 +395,10 @@ func (s *Session) note(g *Graph, numbers []uint32, need []Hash) {
 	case s.exact:
 		s.common, s.guessed = s.lastHeads, nil
 		clear(s.sent)
-	case s.guessed != nil || len(s.their.have) > 0:
-		s.guessed = s.lastHeads
+	default:
+		if s.guessed != nil || len(s.their.have) > 0 {
+			s.guessed = s.lastHeads
+		}
 		for _, n := range numbers {
 			if !s.readOnly && len(s.sent) < maxTracked {
 				s.sent[g.hash(n)] = true

@@ -57,6 +57,38 @@ func TestFanOut(t *testing.T) {
 	}
 }
 
+// A peer that asks for what its orphans wait for, without a summary, gets it with all that it builds on, once: not one
+// generation each time.
+func TestWhatIsNeededComesWithItsPast(t *testing.T) {
+	n := newNode()
+	author := newReplica(t, 0)
+	for i := range 20 {
+		if err := author.doc.RootMap().Set("k", int64(i)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := author.doc.Commit("m"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.accept(t, author.changes(t))
+	asked := n.graph.Hash(14)
+	s := NewSession(false)
+	say := func(want int) {
+		t.Helper()
+		s.Receive(n.graph, Message{Heads: []Hash{{1}}, Need: []Hash{asked}})
+		data, ok, err := s.Generate(n.graph, n)
+		if !ok || err != nil {
+			t.Fatalf("it says nothing: %v", err)
+		}
+		m, err := ParseMessage(data, testLimits)
+		if err != nil || len(m.Changes) != want || m.Changes[want-1].Hash != asked {
+			t.Fatalf("it sends %d changes, want %d (%v)", len(m.Changes), want, err)
+		}
+	}
+	say(15)
+	say(1)
+}
+
 // Reset: a peer that throws away what it had been sent gets it again.
 func TestSyncReset(t *testing.T) {
 	n := newNode()
