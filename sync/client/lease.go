@@ -19,8 +19,8 @@ type Ask struct {
 	Wait     bool          // in the queue, until the context ends; else a LeaseConflictError at once
 }
 
-// Lease is a section's lease: it asks others to keep off. It renews itself after each third of the time that it has
-// left, by this process's own time and not by the server's clock, until it is released or lost.
+// Lease is a section's lease: it asks others to keep off. It renews itself after each third of the time that it has left,
+// by this process's own time and not by the server's clock (web/docs/leases.md), until it is released or lost.
 type Lease struct {
 	Document agent.Document
 	Section  agent.SectionID

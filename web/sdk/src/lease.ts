@@ -1,6 +1,6 @@
 import { LeaseConflictError, Refusal } from "./errors.js";
 import { type Http, newId, worthRetrying } from "./http.js";
-import { Pauses, type Platform } from "./platform.js";
+import type { Platform } from "./platform.js";
 import type { Grant, LostLease } from "./types.js";
 
 export interface LeaseOptions {
@@ -81,6 +81,9 @@ export class Leases {
   }
 }
 
+/** Keeps the renewals of a lease that is about to end apart, in milliseconds. */
+const minRenewalMs = 50;
+
 export const leasePath = (slug: string, sectionId: string) => `/documents/${encodeURIComponent(slug)}/sections/${encodeURIComponent(sectionId)}/lease`;
 
 /**
@@ -97,7 +100,7 @@ export class Lease {
   private grant: Grant;
   private endsAt = 0; // by the timers
   private over = false;
-  private renews: { beforeMs: number | undefined; pauses: Pauses } | undefined;
+  private renews: { beforeMs: number | undefined } | undefined;
   private readonly ended = new AbortController();
   private readonly platform: Platform;
   private cancelRenewal = () => {};
@@ -151,11 +154,11 @@ export class Lease {
   }
 
   /**
-   * Renews it by itself from now on: when a third of the time is left, or so many milliseconds if given, but never
-   * sooner than after a third of it.
+   * Renews it by itself from now on, by the rule of web/docs/leases.md: after each third of the time left. With beforeMs
+   * it is when only so many milliseconds are left, but never sooner than after that third.
    */
   startAutoRenew(beforeMs?: number): void {
-    this.renews = { beforeMs, pauses: new Pauses(this.platform.random) };
+    this.renews = { beforeMs };
     this.scheduleRenewal();
   }
 
@@ -201,20 +204,16 @@ export class Lease {
     this.cancelRenewal();
     if (!this.renews || this.over) return;
     const left = this.remainingMs;
-    const before = Math.min(this.renews.beforeMs ?? left / 3, (left * 2) / 3);
-    this.cancelRenewal = this.platform.timers.after(left - before, () => void this.autoRenew(), true);
+    const third = Math.max(left / 3, minRenewalMs);
+    this.cancelRenewal = this.platform.timers.after(Math.max(third, left - (this.renews.beforeMs ?? left)), () => void this.autoRenew(), true);
   }
 
   private async autoRenew(): Promise<void> {
     try {
       await this.renew();
-      this.renews?.pauses.reset();
     } catch (err) {
       if (this.over || !this.renews) return;
-      if (worthRetrying(err)) {
-        this.cancelRenewal = this.platform.timers.after(this.renews.pauses.next(), () => void this.autoRenew(), true);
-        return;
-      }
+      if (worthRetrying(err)) return this.scheduleRenewal();
       this.end({ leaseId: this.leaseId, sectionId: this.sectionId, fence: this.fence, action: "refused", reason: String(err) });
     }
   }
