@@ -79,8 +79,11 @@ type writer struct {
 // cutShare of the requests lose their line before the answer.
 const cutShare = 0.3
 
-// beAgent writes into the document for as long as the task says and prints its report; then it reads a version on its
-// standard input, waits until its mirror is there, and prints the text.
+// leastWork is how often an agent writes at the least, so that on a slow machine too there is something to look at.
+const leastWork = 40
+
+// beAgent writes into the document for as long as the task says, or longer, and prints its report; then it reads a version
+// on its standard input, waits until its mirror is there, and prints the text.
 func beAgent(encoded string) error {
 	w := &writer{line: &knife{}, former: map[agent.SectionID][]state{}}
 	if err := json.Unmarshal([]byte(encoded), &w.task); err != nil {
@@ -97,7 +100,8 @@ func beAgent(encoded string) error {
 	if w.d, err = c.Open(ctx, w.Document, client.Open{}); err != nil {
 		return err
 	}
-	for end := time.Now().Add(w.For); time.Now().Before(end); {
+	end := time.Now().Add(w.For)
+	for n := 0; n < leastWork || time.Now().Before(end); n++ {
 		if err := w.work(ctx); err != nil {
 			return fmt.Errorf("%s: %w", w.Name, err)
 		}
