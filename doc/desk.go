@@ -36,6 +36,8 @@ type desk struct {
 	unused  *list.Element // its place among the desks without users; nil: it has some, or is to go
 	leaving bool          // it is ending: new users wait for its end and open another
 
+	standing *Meta // see Library.standing
+
 	pause atomic.Int32  // while it waits for more requests: which of them, a patience
 	wake  chan struct{} // another one has come
 

@@ -314,6 +314,7 @@ func (l *Library) reslug(ctx context.Context, k Key, m Meta, slug Slug) error {
 		return err
 	}
 	_, err = l.store.Append(ctx, m.ID, Append{Expect: AnySeq, Slug: slug, Events: []NewEvent{event}})
+	l.restand(m.ID)
 	if errors.Is(err, ErrSlugTaken) {
 		return slugTaken(slug)
 	}

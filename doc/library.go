@@ -44,6 +44,8 @@ type Library struct {
 	faults  map[crdt.DocumentID]Fault
 	closed  bool
 	created func(Meta)
+
+	standings uint64 // changes of any document's standing, see restand
 }
 
 // Options of a library. Store, Engine and Leases are required.

@@ -50,7 +50,9 @@ func (l *Library) setBlock(ctx context.Context, k Key, ref string, t EventType, 
 	if b.At.IsZero() && m.Block.At.IsZero() {
 		return m, nil
 	}
-	if _, err := l.store.Append(ctx, m.ID, Append{Expect: AnySeq, Block: &b, Events: []NewEvent{event}}); err != nil {
+	_, err = l.store.Append(ctx, m.ID, Append{Expect: AnySeq, Block: &b, Events: []NewEvent{event}})
+	l.restand(m.ID)
+	if err != nil {
 		return Meta{}, fmt.Errorf("set block of document: %w", err)
 	}
 	if m, err = l.store.Document(ctx, m.ID); err != nil {

@@ -176,7 +176,7 @@ func (l *Library) restructure(ctx context.Context, k Key, id crdt.DocumentID, si
 // changeSection makes one change to a section, as planned at the desk.
 func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID,
 	planned func(*desk, *content) (plan, error), opts ...WriteOption) (Written, error) {
-	if _, err := l.meta(ctx, k, id, true); err != nil {
+	if err := l.mayWrite(ctx, k, id); err != nil {
 		return Written{}, err
 	}
 	o := options(opts)
