@@ -23,7 +23,7 @@ WASM     := web/ui/wasm/playground.wasm
 KERNEL   := $(shell find lease -name '*.go' -not -name '*_test.go')
 
 .DEFAULT_GOAL := help
-.PHONY: help run build binary test race simulate hostile soak fuzz lint web bench
+.PHONY: help run build binary test race simulate hostile soak fuzz lint web shots bench
 
 help: ## Show the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -95,7 +95,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (1m)
 lint: ## Check format, vet, static analysis, types, the WebAssembly build and go.mod
 	.ci/lint
 
-bench: build sync/e2e/node_modules/.package-lock.json ## Measure leases, agents, memory and sync, beside a floor and the reference server; then the benchmarks (PKG=./...)
+bench: build sync/e2e/node_modules/.package-lock.json ## Measure leases, agents, memory and sync, beside a floor and the reference server; the page; then the benchmarks (PKG=./...)
 	bin/cowrite bench lease
 	bin/cowrite bench agent
 	bin/cowrite bench memory --check
