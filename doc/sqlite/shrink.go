@@ -10,8 +10,8 @@ const (
 	shrinkPages = 256 // that are given back in one step, for which other steps wait
 )
 
-// shrink gives the file system what is free in the file, when it is much. A database that was made without the means for it stays
-// as large as it is.
+// shrink gives the file system what is free in the file, when it is much. A database that was made without the means for
+// it stays as large as it is.
 func (s *Store) shrink(ctx context.Context) error {
 	for before := -1; ; {
 		var free int
@@ -40,5 +40,8 @@ func (t tx) giveBack(pages int) error {
 	defer rows.Close()
 	for rows.Next() {
 	}
-	return rows.Err()
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("give back free pages: %w", err)
+	}
+	return nil
 }
