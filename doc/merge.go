@@ -89,7 +89,7 @@ func (d *desk) merge(ctx context.Context, s *step, all ...*brought) error {
 		owners[c.Hash].refuse(code.New(code.BadChange, "another change of this actor has the same number").With("hash", c.Hash.String()))
 	}
 	created := !d.exists && s.create == nil
-	var new []*brought // that brought anything new
+	var fresh []*brought // that brought anything new
 	merged := 0
 	for len(ready) > 0 {
 		applied, err := d.applyTo(ctx, ready, owners)
@@ -100,7 +100,7 @@ func (d *desk) merge(ctx context.Context, s *step, all ...*brought) error {
 			b := owners[c.Hash]
 			if b.touched.sections == nil {
 				b.touched = touched{sections: map[SectionID]reach{}}
-				new = append(new, b)
+				fresh = append(fresh, b)
 			}
 			if err := d.stageChange(ctx, s, b, c, created); err != nil {
 				return err
@@ -114,11 +114,11 @@ func (d *desk) merge(ctx context.Context, s *step, all ...*brought) error {
 	}
 	d.keepOrphans(orphans, owners)
 	if created && merged > 0 {
-		if err := d.stageCreated(ctx, s, new[0].author, merged); err != nil {
+		if err := d.stageCreated(ctx, s, fresh[0].author, merged); err != nil {
 			return err
 		}
 	}
-	for _, b := range new {
+	for _, b := range fresh {
 		if err := d.stageConflicts(ctx, s, b.author, b.touched); err != nil {
 			return err
 		}
