@@ -124,6 +124,7 @@ func (c *client) take(ctx context.Context, data []byte) error {
 			return err
 		}
 		c.add(changes, now)
+		c.dirty = true
 		return nil
 	}
 	m, err := crdt.ParseMessage(data, parserLimits)
@@ -212,11 +213,14 @@ func (c *client) answer(ctx context.Context) error {
 
 func (c *client) say(ctx context.Context) error {
 	c.mu.Lock()
-	if !c.dirty || c.relayed {
+	if !c.dirty {
 		c.mu.Unlock()
 		return nil
 	}
 	c.dirty = false
+	if c.relayed { // it has what it forwards, and is told no more than that it arrived
+		c.session.Receive(c.graph, crdt.Message{Heads: c.graph.Heads()})
+	}
 	data, ok, err := c.session.Generate(c.graph, c)
 	c.mu.Unlock()
 	if err != nil || !ok {

@@ -15,7 +15,8 @@ import (
 const relayQueue = 4096
 
 // Relay is the bare relay, an http.Handler: it forwards each change to the other clients of its document and
-// acknowledges it to the sender by its hash. It stores nothing, merges nothing and knows nobody.
+// acknowledges it to the sender by its hash; the clients' own acknowledgements it reads and drops. It stores nothing,
+// merges nothing and knows nobody.
 type Relay struct {
 	mu    sync.Mutex
 	peers map[repo.DocumentName]map[*relayPeer]struct{}
@@ -60,6 +61,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		case repo.Request: // begins a document
 			joined = append(joined, f.Document)
 			r.join(p, f.Document)
+			p.put(repo.Sync{SenderID: relayName, TargetID: f.SenderID, Document: f.Document, Data: f.Data})
 		case repo.Sync:
 			r.forward(p, f)
 		}
@@ -116,7 +118,7 @@ func (r *Relay) leave(p *relayPeer, documents []repo.DocumentName) {
 func (r *Relay) forward(from *relayPeer, s repo.Sync) {
 	changes, _, err := crdt.ParseEntry(s.Data, parserLimits)
 	if err != nil {
-		return
+		return // an acknowledgement
 	}
 	data, err := repo.Encode(repo.Sync{SenderID: relayName, Document: s.Document, Data: s.Data})
 	if err != nil {

@@ -130,6 +130,9 @@ func (r *run) open(ctx context.Context) error {
 			if err := c.send(ctx, repo.Request{SenderID: name, TargetID: c.server, Document: document, Data: []byte{1}}); err != nil {
 				return err
 			}
+			if _, err := c.receive(ctx); err != nil { // from now on it is sent what others write
+				return err
+			}
 		}
 		if i == 0 {
 			if err := r.fill(c); err != nil {
