@@ -303,14 +303,10 @@ func (l *Library) holdsAny(agent Agent, id crdt.DocumentID, sections []SectionID
 	})
 }
 
-// heldByOther is somebody else's lease on a section, nil without one; the one that ends last.
-func (l *Library) heldByOther(agent Agent, id crdt.DocumentID, sid SectionID) *lease.Lease {
-	for _, held := range l.leases.Status(SectionResource(id, sid)).Holders {
-		if held.Holder != agent {
-			return &held
-		}
-	}
-	return nil
+// heldByOthers is the leases of others on a section, the one that ends last first.
+func (l *Library) heldByOthers(agent Agent, id crdt.DocumentID, sid SectionID) []lease.Lease {
+	holders := l.leases.Status(SectionResource(id, sid)).Holders
+	return slices.DeleteFunc(slices.Clone(holders), func(held lease.Lease) bool { return held.Holder == agent })
 }
 
 func documentNotFound(ref string) *code.Error {

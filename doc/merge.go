@@ -123,8 +123,10 @@ func (d *desk) merge(ctx context.Context, s *step, all ...*brought) error {
 			return err
 		}
 		b.acted = b.touched.sectionIDs()
-		if err := d.stageOverrides(s, b.author, b.acted, b.last, viaSync); err != nil {
-			return err
+		for _, sid := range b.acted {
+			if err := d.stageOverrides(s, b.author, sid, d.lib.heldByOthers(b.author, d.id, sid), b.last, viaSync); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -190,8 +190,12 @@ func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, 
 			if w.Repeated, err = d.repeats(l.ctx, s, k.Agent, sid, o); err != nil {
 				return err
 			}
+			held := l.heldByOthers(k.Agent, id, sid)
+			if len(held) > 0 {
+				w.Advisory = &held[0]
+			}
 			if !w.Repeated {
-				if err := d.write(l.ctx, s, k.Agent, sid, planned, o, &w); err != nil {
+				if err := d.write(l.ctx, s, k.Agent, sid, planned, o, held, &w); err != nil {
 					return err
 				}
 			}
@@ -200,7 +204,6 @@ func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, 
 				return err
 			}
 			w.Section, w.Version = c.sections[sid].Section, d.version()
-			w.Advisory = l.heldByOther(k.Agent, id, sid)
 			return nil
 		}}
 	})
@@ -211,8 +214,9 @@ func (l *Library) changeSection(ctx context.Context, k Key, id crdt.DocumentID, 
 	return w, nil
 }
 
-// write does what is planned and stages its events.
-func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, planned func(*desk, *content) (plan, error), o writeOptions, w *Written) error {
+// write does what is planned and stages its events. held are the leases of which the author is told: those, and no
+// others, are overridden.
+func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, planned func(*desk, *content) (plan, error), o writeOptions, held []lease.Lease, w *Written) error {
 	c, err := d.current(ctx)
 	if err != nil {
 		return err
@@ -258,7 +262,7 @@ func (d *desk) write(ctx context.Context, s *step, author Agent, sid SectionID, 
 			return err
 		}
 	}
-	return d.stageOverrides(s, author, []SectionID{sid}, change.Hash, o.via)
+	return d.stageOverrides(s, author, sid, held, change.Hash, o.via)
 }
 
 // overriddenPayload is the payload of section.lease_overridden.
@@ -272,21 +276,16 @@ type overriddenPayload struct {
 	Via       string    `json:"via"`
 }
 
-// stageOverrides logs writes into sections leased by others: those through the server one by one, a
-// replica's once in a fold's window.
-func (d *desk) stageOverrides(s *step, author Agent, sections []SectionID, h crdt.Hash, via string) error {
-	for _, sid := range sections {
-		for _, held := range d.lib.leases.Status(SectionResource(d.id, sid)).Holders {
-			if held.Holder == author {
-				continue
-			}
-			if via == viaSync && !d.folds.overridden(override{author, sid, held.ID}, s.at) {
-				continue
-			}
-			p := overriddenPayload{sid, author, held.Holder, held.ID, FormatTime(held.ExpiresAt), h.String(), via}
-			if err := d.event(s, SectionLeaseOverridden, author, p); err != nil {
-				return err
-			}
+// stageOverrides logs a write into a section leased by others: one through the server each time, a replica's once in a
+// fold's window.
+func (d *desk) stageOverrides(s *step, author Agent, sid SectionID, held []lease.Lease, h crdt.Hash, via string) error {
+	for _, held := range held {
+		if via == viaSync && !d.folds.overridden(override{author, sid, held.ID}, s.at) {
+			continue
+		}
+		p := overriddenPayload{sid, author, held.Holder, held.ID, FormatTime(held.ExpiresAt), h.String(), via}
+		if err := d.event(s, SectionLeaseOverridden, author, p); err != nil {
+			return err
 		}
 	}
 	return nil

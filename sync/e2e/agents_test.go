@@ -214,7 +214,6 @@ func (r rest) checkLog(slug string, all []*agentProcess) {
 	hashes := map[crdt.Version]string{}
 	overrides := map[string]bool{} // hash and lease
 	overlaps := map[crdt.Version][]string{}
-	granted := map[string]string{} // lease to when
 	for since := "0"; ; {
 		var page struct {
 			Events    []agent.EventRecord
@@ -234,8 +233,6 @@ func (r rest) checkLog(slug string, all []*agentProcess) {
 				overrides[p.Hash+p.LeaseID] = true
 			case "section.overlap":
 				overlaps[p.Version] = p.Authors
-			case "section.leased":
-				granted[p.LeaseID] = e.CreatedAt
 			}
 		}
 		if since = page.NextSince; !page.HasMore {
@@ -245,9 +242,7 @@ func (r rest) checkLog(slug string, all []*agentProcess) {
 	for _, p := range all {
 		for _, o := range p.Overrides {
 			e, logged := edits[o.Version]
-			// A lease that was granted while the edit was on its way is told in its answer, and nothing was overridden.
-			late := granted[string(o.LeaseID)] >= e.CreatedAt
-			if !logged || !late && !overrides[hashes[o.Version]+string(o.LeaseID)] {
+			if !logged || !overrides[hashes[o.Version]+string(o.LeaseID)] {
 				r.t.Errorf("%s wrote under lease %s, and the log has no word of it (edit %s)", p.Name, o.LeaseID, e.Seq)
 			}
 		}
