@@ -19,6 +19,7 @@ const (
 	anyKey                // a key, whatever it covers
 	reading               // of the document
 	writing               // of the document
+	operating             // the document: an admin of it
 	keyKeeper             // an admin of all documents
 )
 
@@ -65,6 +66,11 @@ func TestWhoMay(t *testing.T) {
 			"POST /documents/{slug}/events":                        {writing, `{}`},
 			"GET /documents/{slug}/events/stream":                  {reading, ""},
 			"POST /documents/{slug}/shares":                        {writing, `{}`},
+			"PUT /documents/{slug}/block":                          {operating, `{}`},
+			"DELETE /documents/{slug}/block":                       {operating, ""},
+			"GET /blocks":                                          {keyKeeper, ""},
+			"GET /usage":                                           {keyKeeper, ""},
+			"GET /sockets":                                         {keyKeeper, ""},
 			"GET /keys":                                            {keyKeeper, ""},
 			"POST /keys":                                           {keyKeeper, `{"agent":"x","role":"viewer"}`},
 			"DELETE /keys/{id}":                                    {keyKeeper, ""},
@@ -89,14 +95,15 @@ func TestWhoMay(t *testing.T) {
 		covers := map[string]bool{"paper": true, "team-paper": true}
 		callers := map[string]struct {
 			reads, writes map[string]bool
+			operates      map[string]bool
 			keeps         bool
 			refused       string // of no live key: the code
 		}{
-			root:      {reads: covers, writes: covers, keeps: true},
+			root:      {reads: covers, writes: covers, operates: covers, keeps: true},
 			alpha:     {reads: covers, writes: covers},
 			vera:      {reads: covers},
 			tom:       {reads: map[string]bool{"team-paper": true}, writes: map[string]bool{"team-paper": true}},
-			warden:    {reads: map[string]bool{"team-paper": true}, writes: map[string]bool{"team-paper": true}},
+			warden:    {reads: map[string]bool{"team-paper": true}, writes: map[string]bool{"team-paper": true}, operates: map[string]bool{"team-paper": true}},
 			"guest":   {reads: map[string]bool{"paper": true}},
 			nobody:    {refused: "UNAUTHORIZED"},
 			"wrong":   {refused: "UNAUTHORIZED"},
@@ -106,8 +113,8 @@ func TestWhoMay(t *testing.T) {
 		for route, rt := range routes {
 			for _, slug := range []string{"paper", "team-paper"} {
 				for as, c := range callers {
-					allowed := map[need]bool{open: true, anyKey: c.refused == "", reading: c.reads[slug], writing: c.writes[slug], keyKeeper: c.keeps}[rt.need]
-					if allowed && strings.HasPrefix(route, "DELETE") { // what it does is for other tests
+					allowed := map[need]bool{open: true, anyKey: c.refused == "", reading: c.reads[slug], writing: c.writes[slug], operating: c.operates[slug], keyKeeper: c.keeps}[rt.need]
+					if allowed && (strings.HasPrefix(route, "DELETE") || rt.need == operating) { // what it does is for other tests
 						continue
 					}
 					method, path, _ := strings.Cut(route, " ")

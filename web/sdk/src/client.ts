@@ -46,7 +46,7 @@ export class Client {
     return new Document(ref, this.http, this.leases, (name, signal) => this.mirror(name, signal));
   }
 
-  /** Makes a document. It is not tried again when the network fails: a lost answer does not say whether it was made. */
+  /** Makes a document, once also when an answer is lost. */
   async create(document: NewDocument): Promise<Document> {
     const made = await this.http.call<DocumentState>("POST", "/documents", { body: document, repeatable: "once" });
     return this.document(made.slug ?? made.documentId);
