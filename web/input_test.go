@@ -265,3 +265,44 @@ func TestNotReady(t *testing.T) {
 		t.Errorf("stopping, but alive: %v", a)
 	}
 }
+
+// Who sends all of a large body before it reads, as simple clients do, is told why it was refused: the connection
+// is not reset under it.
+func TestARefusalReachesWhoIsStillSending(t *testing.T) {
+	w := onTCP(t)
+	w.document("paper")
+	text := `{"text":"` + strings.Repeat("x", 10<<20) + `","base":"current"}`
+	for _, c := range []struct {
+		as, method, path, media string
+		status                  int
+	}{
+		{alpha, "PUT", Prefix + "/documents/paper/sections/intro", "application/json", 413},
+		{alpha, "POST", Prefix + "/documents", "application/json", 400},
+		{alpha, "POST", Prefix + "/documents/paper/events", "application/json", 413},
+		{alpha, "POST", MCPPath, "application/json", 400},
+		{alpha, "POST", Prefix + "/documents", "text/plain", 415},
+		{nobody, "PUT", Prefix + "/documents/paper/sections/intro", "application/json", 401},
+		{vera, "POST", Prefix + "/documents/paper/leases", "application/json", 405},
+		{alpha, "POST", Prefix + "/nowhere", "application/json", 404},
+	} {
+		t.Run(fmt.Sprint(c.method, " ", c.path, " by ", c.as, " ", c.status), func(t *testing.T) {
+			line, err := w.dial(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer line.Close()
+			if _, err := fmt.Fprintf(line, "%s %s HTTP/1.1\r\nHost: cowrite.test\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
+				c.method, c.path, w.secrets[c.as], c.media, len(text), text); err != nil {
+				t.Fatalf("it cannot send all: %v", err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(line), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != c.status {
+				t.Errorf("answered %s", resp.Status)
+			}
+		})
+	}
+}

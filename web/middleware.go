@@ -24,6 +24,9 @@ const (
 	readTimeout = time.Minute
 	// writeTimeout is how long what is written at once of an answer or a stream may take to be read.
 	writeTimeout = 30 * time.Second
+	// What a refused request still brings is read for so long and so far.
+	drainTimeout = 5 * time.Second
+	drainBytes   = 16 << 20
 )
 
 // call is what is known of the request that is being answered.
@@ -64,8 +67,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &response{ResponseWriter: w, control: http.NewResponseController(w)}
 	// What was written last on this connection left its deadline behind.
 	_ = out.control.SetWriteDeadline(time.Time{})
+	body := &timedBody{body: r.Body, control: out.control}
 	if r.Body != nil {
-		r.Body = &timedBody{ReadCloser: r.Body, control: out.control}
+		r.Body = body
 	}
 
 	header := w.Header()
@@ -76,6 +80,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.recovered(out, r, p)
+		}
+		if out.status >= http.StatusBadRequest && r.Body != nil {
+			body.drain(r.Header.Get("Expect") != "")
 		}
 		elapsed := s.now().Sub(start)
 		s.metrics.observe(r, out.status, elapsed)
@@ -188,17 +195,33 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // timedBody limits how long a body may take to arrive, and lifts the limit once it is there: a deadline
 // left behind would end a long poll.
 type timedBody struct {
-	io.ReadCloser
+	body    io.Reader
 	control *http.ResponseController
 	started bool
+	ended   bool // there is no more to read, or no way to
 }
+
+// drain reads on before the answer is sent: a connection that is closed with something unread in it is reset, and who is still
+// sending may never see why. One that waits to be asked for its body (Expect) and was not, does not send it.
+func (b *timedBody) drain(expects bool) {
+	if b.ended || expects && !b.started {
+		return
+	}
+	b.started = true
+	_ = b.control.SetReadDeadline(time.Now().Add(drainTimeout))
+	_, _ = io.CopyN(io.Discard, b, drainBytes)
+}
+
+// Close leaves the body to drain; the server closes its own.
+func (b *timedBody) Close() error { return nil }
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	if !b.started {
 		b.started = true
 		_ = b.control.SetReadDeadline(time.Now().Add(readTimeout))
 	}
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.body.Read(p)
+	b.ended = err != nil
 	if err == io.EOF { // after any other error the rest of the body is read to be thrown away, in what time is left
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
