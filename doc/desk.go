@@ -99,7 +99,7 @@ type step struct {
 }
 
 func (s *step) empty() bool {
-	return len(s.Changes) == 0 && len(s.Events) == 0 && len(s.Logged) == 0 && len(s.Calls) == 0 && s.Title == nil && !s.Deleted && s.create == nil
+	return len(s.Changes) == 0 && len(s.Events) == 0 && len(s.Logged) == 0 && len(s.Calls) == 0 && s.Title == nil && s.Deletion == nil && s.create == nil
 }
 
 // errUnserved says that a desk ended before it came to a request, of which nothing was done. Why it ended is d.err.
@@ -294,11 +294,11 @@ func (d *desk) serve(ctx context.Context, batch []*request) error {
 			results[i] = code.From(fatal)
 		}
 	}
-	d.answer(batch, results, fatal == nil && s.changed && !s.Deleted)
+	d.answer(batch, results, fatal == nil && s.changed && s.Deletion == nil)
 	if fatal != nil {
 		return fatal
 	}
-	if s.Deleted {
+	if s.Deletion != nil {
 		return errDeleted
 	}
 	if s.changed {

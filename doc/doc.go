@@ -34,12 +34,12 @@ type Meta struct {
 	CreatedAt time.Time
 	CreatedBy Agent
 	ChangedAt time.Time // of the last event
-	DeletedAt time.Time // zero: it lives
 	LastSeq   Seq
-	Number    int64 // documents count from 1 in the order of their creation; set by the store
-	Changes   int64 // that it has; set by the store
-	Bytes     int64 // that they take in the store, as rows and as what they were compacted to; set by the store
-	Block     Block // zero: it is in service
+	Number    int64    // documents count from 1 in the order of their creation; set by the store
+	Changes   int64    // that it has; set by the store
+	Bytes     int64    // that they take in the store, as rows and as what they were compacted to; set by the store
+	Block     Block    // zero: it is in service
+	Deletion  Deletion // zero: it lives
 }
 
 // Block is that an operator took a document out of service: it is neither read nor written until the block is lifted.

@@ -12,7 +12,6 @@ import (
 	"cowrite/crdt"
 	"cowrite/crdt/engine"
 	"cowrite/doc/code"
-	"cowrite/lease"
 )
 
 // NewDocument is what a document begins with. All fields may be empty.
@@ -65,7 +64,7 @@ func (l *Library) readable(k Key, m Meta) error {
 	if !k.CanRead(m) {
 		return forbidden("this key does not cover the document")
 	}
-	if !m.DeletedAt.IsZero() {
+	if !m.Deletion.At.IsZero() {
 		return errDeleted
 	}
 	if !m.Block.At.IsZero() {
@@ -354,35 +353,6 @@ func (l *Library) retitle(ctx context.Context, k Key, id crdt.DocumentID, title 
 			return d.event(s, DocumentRetitled, k.Agent, p)
 		}}
 	})
-}
-
-// Delete makes the document a tombstone: its replicas are told, its leases end, and later calls say DOCUMENT_DELETED.
-func (l *Library) Delete(ctx context.Context, k Key, id crdt.DocumentID) error {
-	if _, err := l.meta(ctx, k, id, true); err != nil {
-		return err
-	}
-	l.clearLeases(ctx, k.Agent, id)
-	err := l.at(ctx, id, func(d *desk) *request {
-		return &request{alone: true, stage: func(s *step) error {
-			s.Deleted = true
-			return d.event(s, DocumentDeleted, k.Agent, struct{}{})
-		}}
-	})
-	if err != nil {
-		return err
-	}
-	l.clearLeases(ctx, k.Agent, id) // those taken meanwhile
-	return nil
-}
-
-// clearLeases ends the leases of a document's sections. The document goes whatever becomes of it: a lease would only
-// run out later.
-func (l *Library) clearLeases(ctx context.Context, by Agent, id crdt.DocumentID) {
-	for _, status := range l.leases.List(SectionsPrefix(id)) {
-		if _, err := l.leases.Do(ctx, lease.Clear{Resource: status.Resource, By: by, Reason: "the document was deleted"}); err != nil {
-			l.log.Error("end lease of deleted document", "resource", status.Resource, "err", err)
-		}
-	}
 }
 
 // Events gives a page of the log: what stands behind since, at most limit. Who has read a part of the log may read it

@@ -41,6 +41,7 @@ const (
 	DocumentRetitled       EventType = "document.retitled"
 	DocumentEdited         EventType = "document.edited" // outside the schema
 	DocumentDeleted        EventType = "document.deleted"
+	DocumentRestored       EventType = "document.restored"
 	DocumentBlocked        EventType = "document.blocked"
 	DocumentUnblocked      EventType = "document.unblocked"
 	SectionCreated         EventType = "section.created"

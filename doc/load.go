@@ -24,7 +24,7 @@ func (d *desk) load(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("find document: %w", err)
-	case !meta.DeletedAt.IsZero():
+	case !meta.Deletion.At.IsZero():
 		return errDeleted
 	case !meta.Block.At.IsZero():
 		return blocked(meta)

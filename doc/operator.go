@@ -142,7 +142,7 @@ func (l *Library) OutOfService(ctx context.Context) ([]Usage, error) {
 		case errors.Is(err, ErrNotFound):
 		case err != nil:
 			return nil, fmt.Errorf("find document: %w", err)
-		case m.Block.At.IsZero() && m.DeletedAt.IsZero():
+		case m.Block.At.IsZero() && m.Deletion.At.IsZero():
 			metas = append(metas, m)
 		}
 	}

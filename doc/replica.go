@@ -46,7 +46,7 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 		}
 	case err != nil:
 		return nil, fmt.Errorf("find document: %w", err)
-	case !meta.DeletedAt.IsZero():
+	case !meta.Deletion.At.IsZero():
 		return nil, errDeleted
 	}
 	if !k.CanRead(meta) {

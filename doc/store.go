@@ -46,8 +46,10 @@ type Append struct {
 	Calls   []EditCall  // to be remembered for their retries
 	Title   *string     // the title to list the document under, nil: as it is
 	Slug    Slug        // a new slug, or a former one of its own, "": as it is; the present one goes on to lead here
-	Deleted bool        // from its last event's instant on a tombstone, which still takes appends; once only
 	Block   *Block      // a block, or the zero Block to lift it; nil: as it is
+
+	// Deletion makes the document a tombstone, which still takes appends; the zero Deletion restores it; nil: as it is.
+	Deletion *Deletion
 }
 
 // AnySeq in Append.Expect expects nothing.
@@ -86,6 +88,10 @@ type Store interface {
 	// gives the living ones with a Block, the latest blocked first and of equals the older.
 	Largest(ctx context.Context, limit int) ([]Meta, error)
 	Blocked(ctx context.Context) ([]Meta, error)
+
+	// Deleted gives the documents with a Deletion, the latest deleted first and of equals the newest: those behind a place
+	// in that order (zero: all), at most limit.
+	Deleted(ctx context.Context, behind DeletedPlace, limit int) ([]Meta, error)
 
 	// Changes gives the rows of the document's changes behind number after, in order, at most limit. ErrNotFound when the
 	// document is not there.

@@ -54,6 +54,8 @@ func TestWhoMay(t *testing.T) {
 			"GET /documents/{slug}/sections/{sid}/blame":           {reading, ""},
 			"POST /documents/{slug}/sections":                      {writing, `{"text":"x"}`},
 			"POST /documents/{slug}/sections/{sid}/restore":        {writing, ""},
+			"POST /documents/{slug}/restore":                       {writing, ""},
+			"GET /deletions":                                       {anyKey, ""},
 			"POST /documents/{slug}/sections/{sid}/move":           {writing, `{"after":""}`},
 			"POST /documents/{slug}/sections/{sid}/lease":          {writing, `{"leaseDurationSeconds":1}`},
 			"GET /documents/{slug}/sections/{sid}/lease":           {reading, ""},

@@ -103,12 +103,6 @@ func (s *Server) documentRoutes() {
 		body:    smallBody,
 		refuses: append([]code.Code{code.SlugTaken}, ofWrites...),
 	}, s.changeDocument)
-	register(s, route{
-		id: "delete-document", method: http.MethodDelete, path: "/documents/{slug}", tag: tag, status: http.StatusOK,
-		summary: "Delete a document",
-		about:   "Leaves a tombstone: later answers say DOCUMENT_DELETED. Its leases end, its sockets and streams are closed.",
-		refuses: ofWrites,
-	}, s.deleteDocument)
 }
 
 // find resolves the document that a request addresses. A former slug is answered with DOCUMENT_MOVED and the
@@ -160,21 +154,27 @@ func (s *Server) listDocuments(ctx context.Context, in *listDocumentsInput) (*li
 	out.Body.Documents = make([]documentEntry, 0, len(metas))
 	whoIsIn := s.present()
 	for _, m := range metas {
-		leases := 0
-		for _, status := range s.leases.List(doc.SectionsPrefix(m.ID)) {
-			if len(status.Holders) > 0 {
-				leases++
-			}
-		}
-		out.Body.Documents = append(out.Body.Documents, documentEntry{
-			Slug: slugOf(m), DocumentID: m.ID.String(), URL: m.ID.URL(), Title: m.Title, CreatedAt: doc.FormatTime(m.CreatedAt),
-			CreatedBy: m.CreatedBy, ChangedAt: doc.FormatTime(m.ChangedAt), LastSeq: m.LastSeq.String(), Leases: leases, Present: append([]present{}, whoIsIn[m.ID]...), Blocked: !m.Block.At.IsZero(),
-		})
+		out.Body.Documents = append(out.Body.Documents, s.entry(m, whoIsIn))
 	}
 	if next > 0 {
 		out.Body.Next = strconv.FormatInt(next, 10)
 	}
 	return out, nil
+}
+
+// entry is a document as a list shows it.
+func (s *Server) entry(m doc.Meta, whoIsIn map[crdt.DocumentID][]present) documentEntry {
+	leases := 0
+	for _, status := range s.leases.List(doc.SectionsPrefix(m.ID)) {
+		if len(status.Holders) > 0 {
+			leases++
+		}
+	}
+	return documentEntry{
+		Slug: slugOf(m), DocumentID: m.ID.String(), URL: m.ID.URL(), Title: m.Title, CreatedAt: doc.FormatTime(m.CreatedAt),
+		CreatedBy: m.CreatedBy, ChangedAt: doc.FormatTime(m.ChangedAt), LastSeq: m.LastSeq.String(), Leases: leases,
+		Blocked: !m.Block.At.IsZero(), Present: append([]present{}, whoIsIn[m.ID]...),
+	}
 }
 
 // present finds who has which document open, by name.
@@ -327,25 +327,6 @@ func (s *Server) changeDocument(ctx context.Context, in *changeDocumentInput) (*
 		return nil, err
 	}
 	return &changeDocumentOutput{headOf(keyOf(ctx), snap)}, nil
-}
-
-type deleteDocumentOutput struct {
-	Body struct {
-		Deleted bool `json:"deleted"`
-	} `nameHint:"Deleted"`
-}
-
-func (s *Server) deleteDocument(ctx context.Context, in *DocumentPath) (*deleteDocumentOutput, error) {
-	meta, err := s.find(ctx, in.Slug)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.library.Delete(ctx, keyOf(ctx), meta.ID); err != nil {
-		return nil, err
-	}
-	out := new(deleteDocumentOutput)
-	out.Body.Deleted = true
-	return out, nil
 }
 
 func slugOf(m doc.Meta) *doc.Slug {

@@ -192,6 +192,28 @@ func TestAStreamIsTheLogAndThenLive(t *testing.T) {
 	})
 }
 
+// What happened before a document was restored is no end of its log.
+func TestAStreamGoesOnWhereADocumentCameBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.document("paper")
+		w.ok(alpha, "DELETE", "/documents/paper", "")
+		w.ok(alpha, "POST", "/documents/paper/restore", "")
+		w.ok(root, "PUT", "/documents/paper/block", `{}`)
+		w.ok(root, "DELETE", "/documents/paper/block", "")
+		r := w.stream(t.Context(), request{as: vera, path: "/documents/paper/events/stream?since=3"})
+		defer r.close()
+		for _, want := range []string{"document.deleted", "document.restored", "document.blocked", "document.unblocked"} {
+			if f := r.next(); f.kind != want {
+				t.Errorf("the stream says %s, want %s", f.kind, want)
+			}
+		}
+		w.ok(alpha, "POST", "/documents/paper/events", `{}`)
+		if f := r.next(); f.kind != "message.posted" {
+			t.Errorf("then the stream says %s", f.kind)
+		}
+	})
+}
+
 func TestAStreamBeatsEvery15Seconds(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.document("paper")

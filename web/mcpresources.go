@@ -264,7 +264,7 @@ func (n *notices) run(ctx context.Context, uri string, id crdt.DocumentID, a asp
 func (a aspect) changedBy(e doc.Event) bool {
 	ofLeases := strings.HasPrefix(string(e.Type), "section.lease")
 	switch {
-	case e.Type == doc.DocumentDeleted, e.Type == doc.DocumentBlocked, e.Type == doc.DocumentUnblocked:
+	case e.Type == doc.DocumentDeleted, e.Type == doc.DocumentRestored, e.Type == doc.DocumentBlocked, e.Type == doc.DocumentUnblocked:
 		return true
 	case a.leases || ofLeases:
 		return a.leases && ofLeases

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"cowrite/crdt"
 	"cowrite/doc"
@@ -105,6 +106,14 @@ func TestDocuments(t *testing.T) {
 			{name: "delete as a viewer", as: vera, method: "DELETE", path: "/documents/paper", status: 403, code: "FORBIDDEN"},
 			{name: "delete", as: alpha, method: "DELETE", path: "/documents/paper", header: http.Header{"Content-Type": {"application/json"}}, status: 200, facts: map[string]string{"deleted": "true"}},
 			{name: "delete again", as: alpha, method: "DELETE", path: "/documents/paper", status: 410, code: "DOCUMENT_DELETED"},
+			{name: "restore as a viewer", as: vera, method: "POST", path: "/documents/paper/restore", status: 403, code: "FORBIDDEN"},
+			{name: "restore beside one's pattern", as: tom, method: "POST", path: "/documents/paper/restore", status: 403, code: "FORBIDDEN"},
+			{name: "restore what never was", as: alpha, method: "POST", path: "/documents/nothing/restore", status: 404, code: "DOCUMENT_NOT_FOUND"},
+			{name: "restore", as: beta, method: "POST", path: "/documents/paper/restore", header: http.Header{"Content-Type": {"application/json"}}, status: 200, facts: map[string]string{"slug": "paper", "documentId": id, "title": "Essay", "lastSeq": "6"}},
+			{name: "restore again", as: alpha, method: "POST", path: "/documents/" + id + "/restore", status: 200, facts: map[string]string{"slug": "paper", "lastSeq": "6"}},
+			{name: "read it again", as: vera, method: "GET", path: "/documents/paper", status: 200, facts: one("paper")},
+			{name: "list deletions behind nothing", as: alpha, method: "GET", path: "/deletions?after=x", status: 400, code: "INVALID_CURSOR"},
+			{name: "list no deletions", as: alpha, method: "GET", path: "/deletions?limit=0", status: 400, code: "BAD_REQUEST"},
 		})
 	})
 }
@@ -130,6 +139,38 @@ func TestTheListOfDocuments(t *testing.T) {
 		}
 		if got := fmt.Sprint(slugs, leases); got != "[paper-4 paper-3 paper-2 paper-1 paper-0] [0 2 0 0 0]" {
 			t.Errorf("the list is %s", got)
+		}
+	})
+}
+
+func TestTheListOfDeletions(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		for _, slug := range []string{"b", "team-a", "lives", "c"} {
+			w.ok(alpha, "POST", "/documents", `{"slug":"`+slug+`"}`)
+		}
+		for _, slug := range []string{"c", "b", "team-a"} {
+			time.Sleep(time.Second)
+			w.ok(beta, "DELETE", "/documents/"+slug, "")
+		}
+		for as, want := range map[string]string{alpha: "[team-a b c]", tom: "[team-a]", vera: "[]"} {
+			slugs := []any{}
+			for path := "/deletions?limit=1"; ; {
+				page := w.ok(as, "GET", path, "")
+				for _, d := range page.body["documents"].([]any) {
+					d := d.(map[string]any)
+					slugs = append(slugs, d["slug"])
+					if d["deletedBy"] != "beta" || d["createdBy"] != "alpha" || d["slug"] == "team-a" && d["deletedAt"] != doc.FormatTime(time.Now()) {
+						t.Errorf("listed: %v", d)
+					}
+				}
+				if page.str("next") == "" {
+					break
+				}
+				path = "/deletions?limit=1&after=" + page.str("next")
+			}
+			if got := fmt.Sprint(slugs); got != want {
+				t.Errorf("%s may restore %s, want %s", as, got, want)
+			}
 		}
 	})
 }

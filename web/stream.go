@@ -96,6 +96,9 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, k doc.Key, m
 	}
 	for {
 		events, more, err := s.library.Events(ctx, k, meta.ID, since, streamPage)
+		if code.Is(err, code.DocumentDeleted) || code.Is(err, code.DocumentBlocked) {
+			return nil // its log was read to the end
+		}
 		if err != nil {
 			return fmt.Errorf("read events: %w", err)
 		}
@@ -109,7 +112,7 @@ func (s *Server) follow(ctx context.Context, w http.ResponseWriter, k doc.Key, m
 			}
 			since = events[len(events)-1].Seq
 			if slices.ContainsFunc(events, func(e doc.Event) bool { return e.Type == doc.DocumentDeleted || e.Type == doc.DocumentBlocked }) {
-				return nil // nothing more is to be said of it
+				more = true // or refused, unless it is back
 			}
 		}
 		for !more {

@@ -117,6 +117,7 @@ func (s *Server) routes() {
 	s.api = describedAPI(humago.NewAdapter(s.mux, Prefix))
 	s.api.UseMiddleware(s.requireKey)
 	s.documentRoutes()
+	s.deletionRoutes()
 	s.sectionRoutes()
 	s.editRoutes()
 	s.historyRoutes()

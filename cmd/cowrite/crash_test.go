@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,6 +65,7 @@ func crash(t *testing.T, rounds int, signal syscall.Signal, exit int) {
 		&writer{keyed: newAgent(t, data, "writer-b"), document: crashDocument, section: shared},
 		&poster{keyed: newAgent(t, data, "poster"), seen: map[doc.Seq]doc.EventHash{}},
 		newReplica(newAgent(t, data, "replica"), made.DocumentID, own),
+		newRemover(t, p, newAgent(t, data, "remover")),
 	}
 	for round := range rounds {
 		life := time.Duration(50+r.IntN(500)) * time.Millisecond
@@ -332,6 +334,83 @@ func (p *poster) checkHeld(ctx context.Context, server *client.Client) error {
 		p.held, p.doubt = now, false
 	case now.LeaseID != p.held.LeaseID || now.ExpiresAt < p.held.ExpiresAt || now.Fence != p.held.Fence:
 		return fmt.Errorf("the lease is %+v, acknowledged was %+v", now, p.held)
+	}
+	return nil
+}
+
+// remover deletes a document of its own and restores it.
+type remover struct {
+	keyed
+	log     []doc.EventType // of what was acknowledged
+	deleted bool            // as last acknowledged
+	doubt   bool            // a call got no answer
+}
+
+const removedDocument = "removed"
+
+var restoreRemoved = client.Call{Method: http.MethodPost, Path: []string{"documents", removedDocument, "restore"}}
+
+func newRemover(t *testing.T, p *process, k keyed) *remover {
+	t.Helper()
+	if _, err := p.client(t).CreateDocument(t.Context(), client.NewDocument{Slug: removedDocument, Markdown: "# Still here\n"}); err != nil {
+		t.Fatal(err)
+	}
+	return &remover{keyed: k, log: []doc.EventType{doc.DocumentCreated}}
+}
+
+func (r *remover) acknowledged() int { return len(r.log) - 1 }
+
+func (r *remover) step(ctx context.Context, _ *rand.Rand) error {
+	if r.deleted {
+		return r.turn(ctx, r.Client, doc.DocumentRestored, restoreRemoved)
+	}
+	return r.turn(ctx, r.Client, doc.DocumentDeleted, client.Call{Method: http.MethodDelete, Path: []string{"documents", removedDocument}})
+}
+
+func (r *remover) turn(ctx context.Context, server *client.Client, t doc.EventType, call client.Call) error {
+	if _, err := server.Do(ctx, call); err != nil {
+		r.doubt = true
+		return err
+	}
+	r.log, r.deleted = append(r.log, t), t == doc.DocumentDeleted
+	return nil
+}
+
+func (r *remover) check(ctx context.Context, server *client.Client, _ []doc.Event) error {
+	d, err := server.Document(ctx, removedDocument, "")
+	deleted := code.Is(err, code.DocumentDeleted)
+	switch {
+	case err != nil && !deleted:
+		return err
+	case deleted != r.deleted && !r.doubt:
+		return fmt.Errorf("it is deleted: %v, acknowledged was %v", deleted, r.deleted)
+	case deleted != r.deleted: // what the call without an answer came to is known from here on
+		r.log, r.deleted = append(r.log, map[bool]doc.EventType{true: doc.DocumentDeleted, false: doc.DocumentRestored}[deleted]), deleted
+	}
+	r.doubt = false
+	if deleted {
+		if err := r.turn(ctx, server, doc.DocumentRestored, restoreRemoved); err != nil {
+			return err
+		}
+		if d, err = server.Document(ctx, removedDocument, ""); err != nil {
+			return err
+		}
+	}
+	if len(d.Sections) != 1 || d.Sections[0].Text != "# Still here\n" {
+		return fmt.Errorf("its sections are %+v", d.Sections)
+	}
+	var all []doc.EventType
+	for more := true; more; {
+		var page []doc.Event
+		if page, more, err = server.Events(ctx, removedDocument, doc.Seq(len(all))); err != nil {
+			return err
+		}
+		for _, e := range page {
+			all = append(all, e.Type)
+		}
+	}
+	if !slices.Equal(all, r.log) {
+		return fmt.Errorf("its log is %v, acknowledged was %v", all, r.log)
 	}
 	return nil
 }

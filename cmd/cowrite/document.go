@@ -17,15 +17,17 @@ import (
 )
 
 type docCommand struct {
-	Create docCreate `cmd:"" help:"Make an empty document, or one of Markdown on standard input, and print what it is called."`
-	Import docImport `cmd:"" help:"Make a document of a Markdown file, or of a saved Automerge document (FILE.automerge)."`
-	Export docExport `cmd:"" help:"Write a document's Markdown to standard output, byte for byte what was brought in; or the saved Automerge document to FILE.automerge."`
-	List   docList   `cmd:"" help:"List the documents that the key may read, newest first: name, URL, changed at, title."`
-	Show   docShow   `cmd:"" help:"Show a document's version and outline: sections in order, with their headings and sizes."`
-	Diff   docDiff   `cmd:"" help:"Show what differs between two versions of a document, line by line."`
-	Rename docRename `cmd:"" help:"Give a document another slug or title. Its former slug goes on to lead to it."`
-	Share  docShare  `cmd:"" help:"Make a link with which anybody may read the document, and print it. keys revoke --remote ends it."`
-	Delete docDelete `cmd:"" help:"Delete a document for good."`
+	Create  docCreate  `cmd:"" help:"Make an empty document, or one of Markdown on standard input, and print what it is called."`
+	Import  docImport  `cmd:"" help:"Make a document of a Markdown file, or of a saved Automerge document (FILE.automerge)."`
+	Export  docExport  `cmd:"" help:"Write a document's Markdown to standard output, byte for byte what was brought in; or the saved Automerge document to FILE.automerge."`
+	List    docList    `cmd:"" help:"List the documents that the key may read, newest first: name, URL, changed at, title."`
+	Show    docShow    `cmd:"" help:"Show a document's version and outline: sections in order, with their headings and sizes."`
+	Diff    docDiff    `cmd:"" help:"Show what differs between two versions of a document, line by line."`
+	Rename  docRename  `cmd:"" help:"Give a document another slug or title. Its former slug goes on to lead to it."`
+	Share   docShare   `cmd:"" help:"Make a link with which anybody may read the document, and print it. keys revoke --remote ends it."`
+	Delete  docDelete  `cmd:"" help:"Delete a document. Restore brings it back."`
+	Deleted docDeleted `cmd:"" help:"List the deleted documents that the key may restore, the latest first: name, deleted at, by whom, title."`
+	Restore docRestore `cmd:"" help:"Bring a deleted document back, with its text, log and name."`
 }
 
 // docArg is a document.
@@ -150,7 +152,14 @@ type docList struct {
 }
 
 func (c docList) Run(ctx context.Context, p *Program) error {
-	server, err := c.client(p)
+	return listAll(ctx, p, c.asking, "documents", func(out *printer, d client.Listed) {
+		out.row(d.Ref(), d.URL, out.time(d.ChangedAt), d.Title)
+	})
+}
+
+// listAll prints a list of documents, which the server gives in pages, a row for each.
+func listAll[D any](ctx context.Context, p *Program, a asking, list string, row func(*printer, D)) error {
+	server, err := a.client(p)
 	if err != nil {
 		return err
 	}
@@ -159,7 +168,7 @@ func (c docList) Run(ctx context.Context, p *Program) error {
 		Documents []json.RawMessage `json:"documents"`
 	}{[]json.RawMessage{}}
 	for query := (url.Values{"limit": {"200"}}); ; {
-		raw, err := server.Do(ctx, client.Call{Method: http.MethodGet, Path: []string{"documents"}, Query: query})
+		raw, err := server.Do(ctx, client.Call{Method: http.MethodGet, Path: []string{list}, Query: query})
 		if err != nil {
 			return err
 		}
@@ -176,18 +185,18 @@ func (c docList) Run(ctx context.Context, p *Program) error {
 		}
 		query.Set("after", page.Next)
 	}
-	if c.JSON {
+	if a.JSON {
 		return p.printJSON(all)
 	}
-	documents := make([]client.Listed, len(all.Documents))
+	documents := make([]D, len(all.Documents))
 	for i, raw := range all.Documents {
-		if documents[i], err = decode[client.Listed](raw); err != nil {
+		if documents[i], err = decode[D](raw); err != nil {
 			return err
 		}
 	}
 	return p.print(func(out *printer) {
 		for _, d := range documents {
-			out.row(d.Ref(), d.URL, out.time(d.ChangedAt), d.Title)
+			row(out, d)
 		}
 	})
 }
@@ -282,12 +291,45 @@ func (c docShare) Run(ctx context.Context, p *Program) error {
 type docDelete struct {
 	asking
 	docArg
-	Yes bool `help:"Really: it cannot be undone, and the slug is not given again."`
+	Yes bool `help:"Really: it is gone for everybody at once, and its leases end."`
 }
 
 func (c docDelete) Run(ctx context.Context, p *Program) error {
 	if !c.Yes {
-		return &exitError{exitUsage, fmt.Errorf("deleting %s cannot be undone: say --yes", c.Document)}
+		return &exitError{exitUsage, fmt.Errorf("deleting %s shuts out whoever has it open: say --yes", c.Document)}
 	}
 	return ask(ctx, p, c.asking, client.Call{Method: http.MethodDelete, Path: c.path()}, func(*printer, struct{}) {})
+}
+
+type docDeleted struct {
+	asking
+}
+
+func (c docDeleted) Run(ctx context.Context, p *Program) error {
+	type deleted struct {
+		client.Listed
+		DeletedAt string `json:"deletedAt"`
+		DeletedBy string `json:"deletedBy"`
+	}
+	return listAll(ctx, p, c.asking, "deletions", func(out *printer, d deleted) {
+		out.row(d.Ref(), out.time(d.DeletedAt), d.DeletedBy, d.Title)
+	})
+}
+
+type docRestore struct {
+	asking
+	docArg
+}
+
+func (docRestore) Help() string {
+	return `Example:
+
+    cowrite doc deleted
+    cowrite doc restore plan`
+}
+
+func (c docRestore) Run(ctx context.Context, p *Program) error {
+	return ask(ctx, p, c.asking, client.Call{Method: http.MethodPost, Path: c.path("restore")}, func(out *printer, d client.Listed) {
+		out.row(d.Ref(), d.URL)
+	})
 }

@@ -27,7 +27,7 @@ type Program struct {
 
 // commands is the grammar of the command line: what --help tells and what the shells complete is read off it.
 type commands struct {
-	Doc        docCommand        `cmd:"" group:"work" help:"Documents: make, bring in and out, list, read, compare, rename, share, delete."`
+	Doc        docCommand        `cmd:"" group:"work" help:"Documents: make, bring in and out, list, read, compare, rename, share, delete, restore."`
 	Section    sectionCommand    `cmd:"" group:"work" help:"Sections: read, edit, add, move, remove, restore; who wrote what, and when; back to what was."`
 	Lease      leaseCommand      `cmd:"" group:"work" help:"Leases of sections and of any other name: take, renew, hand over, give back, queue; hold one while a command runs."`
 	Events     eventsCommand     `cmd:"" group:"work" help:"A document's event log: read, follow, verify; post messages."`

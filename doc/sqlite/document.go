@@ -19,14 +19,13 @@ type head struct {
 	slug       doc.Slug
 	title      string
 	changedAt  time.Time
-	deletedAt  time.Time
 	lastSeq    doc.Seq
 	lastHash   doc.EventHash
 	lastChange int64
 	bytes      int64
 }
 
-// Create makes a document. Title, Slug and Deleted of the first append count too.
+// Create makes a document. Title, Slug and Deletion of the first append count too.
 func (s *Store) Create(ctx context.Context, m doc.Meta, first doc.Append) ([]doc.Event, error) {
 	first.Expect = doc.AnySeq
 	var events []doc.Event
@@ -89,8 +88,8 @@ func create(t tx, m doc.Meta) (*head, error) {
 
 func findHead(t tx, id crdt.DocumentID) (*head, error) {
 	h := head{id: id}
-	err := t.row(`SELECT number, slug, title, changed_at, deleted_at, last_seq, last_hash, last_change, bytes FROM documents WHERE id = ?`, id[:]).
-		Scan(&h.number, &h.slug, &h.title, instant{&h.changedAt}, instant{&h.deletedAt}, &h.lastSeq, fixed(h.lastHash[:]), &h.lastChange, &h.bytes)
+	err := t.row(`SELECT number, slug, title, changed_at, last_seq, last_hash, last_change, bytes FROM documents WHERE id = ?`, id[:]).
+		Scan(&h.number, &h.slug, &h.title, instant{&h.changedAt}, &h.lastSeq, fixed(h.lastHash[:]), &h.lastChange, &h.bytes)
 	if err != nil {
 		return nil, fmt.Errorf("find document: %w", notFound(err))
 	}
@@ -124,12 +123,9 @@ func add(t tx, h *head, a doc.Append) ([]doc.Event, error) {
 	if err := addEditCalls(t, h, a.Calls); err != nil {
 		return nil, err
 	}
-	if a.Deleted && h.deletedAt.IsZero() {
-		h.deletedAt = h.changedAt
-	}
-	err = t.exec(`UPDATE documents SET slug = ?, title = ?, changed_at = ?, deleted_at = ?, last_seq = ?, last_hash = ?, last_change = ?, bytes = ?
+	err = t.exec(`UPDATE documents SET slug = ?, title = ?, changed_at = ?, last_seq = ?, last_hash = ?, last_change = ?, bytes = ?
 		WHERE number = ?`,
-		h.slug, h.title, h.changedAt.UnixMilli(), optional(h.deletedAt), h.lastSeq, h.lastHash[:], h.lastChange, h.bytes, h.number)
+		h.slug, h.title, h.changedAt.UnixMilli(), h.lastSeq, h.lastHash[:], h.lastChange, h.bytes, h.number)
 	if err != nil {
 		return nil, fmt.Errorf("update document: %w", err)
 	}
@@ -138,6 +134,12 @@ func add(t tx, h *head, a doc.Append) ([]doc.Event, error) {
 			optional(a.Block.At), a.Block.By, a.Block.Reason, h.number)
 		if err != nil {
 			return nil, fmt.Errorf("block document: %w", err)
+		}
+	}
+	if a.Deletion != nil {
+		err := t.exec(`UPDATE documents SET deleted_at = ?, deleted_by = ? WHERE number = ?`, optional(a.Deletion.At), a.Deletion.By, h.number)
+		if err != nil {
+			return nil, fmt.Errorf("delete document: %w", err)
 		}
 	}
 	return events, nil
@@ -164,14 +166,15 @@ func takeSlug(t tx, number int64, slug doc.Slug) error {
 	return nil
 }
 
-const metaColumns = `d.id, d.slug, d.title, d.created_at, d.created_by, d.changed_at, d.deleted_at, d.last_seq, d.number,
-	d.last_change, d.bytes, d.blocked_at, d.blocked_by, d.block_reason`
+const metaColumns = `d.id, d.slug, d.title, d.created_at, d.created_by, d.changed_at, d.last_seq, d.number,
+	d.last_change, d.bytes, d.blocked_at, d.blocked_by, d.block_reason, d.deleted_at, d.deleted_by`
 
 func scanMeta(row interface{ Scan(...any) error }) (doc.Meta, error) {
 	var m doc.Meta
 	err := row.Scan(fixed(m.ID[:]), &m.Slug, &m.Title, instant{&m.CreatedAt}, &m.CreatedBy,
-		instant{&m.ChangedAt}, instant{&m.DeletedAt}, &m.LastSeq, &m.Number,
-		&m.Changes, &m.Bytes, instant{&m.Block.At}, &m.Block.By, &m.Block.Reason)
+		instant{&m.ChangedAt}, &m.LastSeq, &m.Number,
+		&m.Changes, &m.Bytes, instant{&m.Block.At}, &m.Block.By, &m.Block.Reason,
+		instant{&m.Deletion.At}, &m.Deletion.By)
 	return m, notFound(err)
 }
 
@@ -212,6 +215,15 @@ func (s *Store) Largest(ctx context.Context, limit int) ([]doc.Meta, error) {
 // Blocked gives the living documents that are blocked.
 func (s *Store) Blocked(ctx context.Context) ([]doc.Meta, error) {
 	return s.list(ctx, `d.deleted_at IS NULL AND d.blocked_at IS NOT NULL ORDER BY d.blocked_at DESC, d.number`)
+}
+
+// Deleted gives the documents that are deleted, the latest first.
+func (s *Store) Deleted(ctx context.Context, behind doc.DeletedPlace, limit int) ([]doc.Meta, error) {
+	at, number := int64(math.MaxInt64), int64(math.MaxInt64)
+	if behind.Number != 0 {
+		at, number = behind.At.UnixMilli(), behind.Number
+	}
+	return s.list(ctx, `d.deleted_at IS NOT NULL AND (d.deleted_at, d.number) < (?, ?) ORDER BY d.deleted_at DESC, d.number DESC LIMIT ?`, at, number, max(0, limit))
 }
 
 // list gives the documents that a condition is true of.

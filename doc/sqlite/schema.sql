@@ -27,7 +27,7 @@ CREATE TABLE documents (
   last_seq    INTEGER NOT NULL, -- of its last event
   last_hash   BLOB    NOT NULL CHECK (length(last_hash) = 32),
   last_change INTEGER NOT NULL  -- the number of its last change
-, bytes INTEGER NOT NULL DEFAULT 0, blocked_at INTEGER, blocked_by TEXT NOT NULL DEFAULT '', block_reason TEXT NOT NULL DEFAULT '') STRICT;
+, bytes INTEGER NOT NULL DEFAULT 0, blocked_at INTEGER, blocked_by TEXT NOT NULL DEFAULT '', block_reason TEXT NOT NULL DEFAULT '', deleted_by TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE "edit_calls" (
   number   INTEGER PRIMARY KEY, -- counts the writes; the younger one has the higher
@@ -121,6 +121,8 @@ CREATE TABLE slugs (
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX changes_by_hash ON changes (document, hash);
+
+CREATE INDEX documents_by_deletion ON documents (deleted_at, number) WHERE deleted_at IS NOT NULL;
 
 CREATE UNIQUE INDEX edit_calls_by_key ON edit_calls (agent, key);
 

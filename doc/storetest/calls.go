@@ -134,6 +134,7 @@ func everyCall(ctx context.Context, s doc.Store, id crdt.DocumentID) map[string]
 	errs["ForgetLeaseCall"] = s.ForgetLeaseCall(ctx, "ada", "key")
 	_, errs["Largest"] = s.Largest(ctx, 1)
 	_, errs["Blocked"] = s.Blocked(ctx)
+	_, errs["Deleted"] = s.Deleted(ctx, doc.DeletedPlace{}, 1)
 	k := newKey("two")
 	errs["AddKey"] = s.AddKey(ctx, k)
 	_, errs["Key"] = s.Key(ctx, newKey("one").Digest)

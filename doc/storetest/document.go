@@ -19,6 +19,7 @@ var documentPromises = []promise{
 	{"title and slug change with an append", titleAndSlugChange},
 	{"a former slug leads on and is never reused", formerSlug},
 	{"a tombstone is found, not listed, and takes appends", tombstone},
+	{"what is deleted is listed, the latest first, until it is restored", deletedList},
 	{"list gives the newest first, in pages", listPages},
 	{"the largest documents come first", largestFirst},
 	{"a block stands until it is lifted", blockStands},
@@ -28,7 +29,7 @@ var documentPromises = []promise{
 
 func newDocumentIsFound(t *testing.T, s doc.Store) {
 	m := newDocument("plan")
-	m.LastSeq, m.Number, m.ChangedAt, m.DeletedAt = 77, 88, day.Add(-time.Hour), day // not the caller's to set
+	m.LastSeq, m.Number, m.ChangedAt, m.Deletion = 77, 88, day.Add(-time.Hour), doc.Deletion{At: day, By: "eve"} // not the caller's to set
 	events := create(t, s, m, posted(2)...)
 	if len(events) != 2 || events[1].Seq != 2 {
 		t.Fatalf("create returned %d events", len(events))
@@ -153,10 +154,11 @@ func tombstone(t *testing.T, s doc.Store) {
 	create(t, s, m)
 	create(t, s, newDocument("other"))
 	gone := newEvent(doc.DocumentDeleted, "")
-	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: []doc.NewEvent{gone}, Deleted: true}))
+	deletion := doc.Deletion{At: gone.At, By: "ada"}
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: []doc.NewEvent{gone}, Deletion: &deletion}))
 
 	bySlug := must[doc.Meta](t)(s.FindSlug(t.Context(), "plan"))
-	if bySlug != metaOf(t, s, m.ID) || !bySlug.DeletedAt.Equal(gone.At) {
+	if bySlug != metaOf(t, s, m.ID) || bySlug.Deletion != deletion {
 		t.Errorf("the tombstone is %+v", bySlug)
 	}
 	if list := must[[]doc.Meta](t)(s.List(t.Context(), 0, many)); len(list) != 1 || list[0].Slug != "other" {
@@ -167,11 +169,74 @@ func tombstone(t *testing.T, s doc.Store) {
 
 	late := newEvent(doc.SectionLeaseEnded, "")
 	late.At = gone.At.Add(time.Hour)
-	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: []doc.NewEvent{late}, Deleted: true}))
-	if got := metaOf(t, s, m.ID); got.LastSeq != 2 || !got.DeletedAt.Equal(gone.At) {
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: []doc.NewEvent{late}}))
+	if got := metaOf(t, s, m.ID); got.LastSeq != 2 || got.Deletion != deletion {
 		t.Errorf("after a late event: %+v", got)
 	}
 	verifyChain(t, allEvents(t, s, m.ID))
+}
+
+// remove deletes a document.
+func remove(t *testing.T, s doc.Store, id crdt.DocumentID, at time.Time) {
+	t.Helper()
+	must[[]doc.Event](t)(s.Append(t.Context(), id, doc.Append{Expect: doc.AnySeq, Deletion: &doc.Deletion{At: at, By: "bob"}}))
+}
+
+func deletedList(t *testing.T, s doc.Store) {
+	deleted := func(size int) (slugs []doc.Slug) {
+		t.Helper()
+		for behind := (doc.DeletedPlace{}); ; {
+			page := must[[]doc.Meta](t)(s.Deleted(t.Context(), behind, size))
+			if len(page) > size {
+				t.Fatalf("a page of %d has %d", size, len(page))
+			}
+			if len(page) == 0 {
+				return slugs
+			}
+			for _, m := range page {
+				slugs = append(slugs, m.Slug)
+				if m != metaOf(t, s, m.ID) || m.Deletion.By != "bob" {
+					t.Errorf("listed: %+v", m)
+				}
+			}
+			behind = page[len(page)-1].DeletedPlace()
+		}
+	}
+	if got := deleted(many); got != nil {
+		t.Errorf("an empty store lists %v", got)
+	}
+	for i, slug := range []doc.Slug{"lives", "early", "a", "b", "c", "late"} {
+		m := newDocument(slug)
+		create(t, s, m)
+		if i > 0 {
+			remove(t, s, m.ID, day.Add(map[doc.Slug]time.Duration{"early": -time.Millisecond, "late": time.Hour}[slug]))
+		}
+	}
+	for _, size := range []int{1, 2, 3, 5, many} {
+		if got, want := deleted(size), []doc.Slug{"late", "c", "b", "a", "early"}; !slices.Equal(got, want) {
+			t.Errorf("in pages of %d: %v, want %v", size, got, want)
+		}
+	}
+	if list := must[[]doc.Meta](t)(s.Deleted(t.Context(), doc.DeletedPlace{}, 0)); len(list) != 0 {
+		t.Errorf("a page of none has %d", len(list))
+	}
+
+	b := must[doc.Meta](t)(s.FindSlug(t.Context(), "b"))
+	back := newEvent(doc.DocumentRestored, "")
+	must[[]doc.Event](t)(s.Append(t.Context(), b.ID, doc.Append{Expect: b.LastSeq, Events: []doc.NewEvent{back}, Deletion: &doc.Deletion{}}))
+	if got, want := deleted(2), []doc.Slug{"late", "c", "a", "early"}; !slices.Equal(got, want) {
+		t.Errorf("with b restored: %v, want %v", got, want)
+	}
+	if got := metaOf(t, s, b.ID); got.Deletion != (doc.Deletion{}) || got.Slug != "b" {
+		t.Errorf("restored: %+v", got)
+	}
+	if list := must[[]doc.Meta](t)(s.List(t.Context(), 0, many)); len(list) != 2 || list[0].ID != b.ID {
+		t.Errorf("listed: %+v", list)
+	}
+	remove(t, s, b.ID, day.Add(2*time.Hour))
+	if got, want := deleted(many), []doc.Slug{"b", "late", "c", "a", "early"}; !slices.Equal(got, want) {
+		t.Errorf("with b deleted again: %v, want %v", got, want)
+	}
 }
 
 func listPages(t *testing.T, s doc.Store) {
@@ -183,7 +248,7 @@ func listPages(t *testing.T, s doc.Store) {
 		m := newDocument("")
 		create(t, s, m)
 		if i == 3 {
-			must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Deleted: true}))
+			remove(t, s, m.ID, day)
 			continue
 		}
 		want = append(want, m.ID)
@@ -220,7 +285,10 @@ func largestFirst(t *testing.T, s doc.Store) {
 		c := newChange("%s", slug)
 		c.Raw, c.Logged = make([]byte, sizes[slug]), true
 		must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Changes: []doc.ChangeRow{c}}))
-		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{c}, Deleted: slug == "gone"}))
+		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{c}}))
+		if slug == "gone" {
+			remove(t, s, m.ID, day)
+		}
 	}
 	var got []doc.Slug
 	for _, m := range must[[]doc.Meta](t)(s.Largest(t.Context(), 3)) {
@@ -270,7 +338,7 @@ func blockStands(t *testing.T, s doc.Store) {
 	blocked("second", "first")
 	set(second, doc.Block{})
 	blocked("first")
-	must[[]doc.Event](t)(s.Append(t.Context(), first.ID, doc.Append{Expect: doc.AnySeq, Deleted: true}))
+	remove(t, s, first.ID, day)
 	blocked()
 }
 

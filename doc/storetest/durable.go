@@ -21,7 +21,8 @@ func RunDurable(t *testing.T, place func(t *testing.T) (open func() doc.Store)) 
 		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: 3, Slug: "second", Changes: changes, Events: posted(2)}))
 		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: 5, Logged: []crdt.Hash{changes[1].Hash}}))
 		gone := must[doc.Meta](t)(s.FindSlug(t.Context(), "gone"))
-		must[[]doc.Event](t)(s.Append(t.Context(), gone.ID, doc.Append{Expect: 0, Events: posted(1), Deleted: true}))
+		must[[]doc.Event](t)(s.Append(t.Context(), gone.ID, doc.Append{Expect: 0, Events: posted(1)}))
+		remove(t, s, gone.ID, day)
 		commit := leased(m.ID, 42, posted(1)...)
 		commit.Agents = []lease.AgentRecord{{Agent: "ada", Trust: 77, Grants: 1}}
 		commit.Calls = []doc.LeaseCall{newCall("ada", "key", 1)}
@@ -63,6 +64,7 @@ func snapshot(t *testing.T, s doc.Store, ids ...crdt.DocumentID) map[string]any 
 		"call":    must[doc.LeaseCall](t)(s.LeaseCall(t.Context(), "ada", "key")),
 		"keys":    must[[]doc.Key](t)(s.Keys(t.Context())),
 		"version": must[int64](t)(s.KeysVersion(t.Context())),
+		"deleted": must[[]doc.Meta](t)(s.Deleted(t.Context(), doc.DeletedPlace{}, many)),
 		"list":    must[[]doc.Meta](t)(s.List(t.Context(), 0, many)),
 		"first":   must[doc.Meta](t)(s.FindSlug(t.Context(), "first")),
 	}

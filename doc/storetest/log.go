@@ -196,7 +196,7 @@ func refusedAppend(t *testing.T, s doc.Store) {
 
 	title := "changed"
 	refused := doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{newChange("b")}, Events: posted(2), Logged: []crdt.Hash{newChange("a").Hash},
-		Title: &title, Slug: "taken", Deleted: true}
+		Title: &title, Slug: "taken", Deletion: &doc.Deletion{At: day, By: "ada"}}
 	_, err := s.Append(t.Context(), m.ID, refused)
 	wantError(t, err, doc.ErrSlugTaken)
 	refused.Slug, refused.Expect = "fine", 7

@@ -100,7 +100,7 @@ func (s *Memory) Create(ctx context.Context, m doc.Meta, first doc.Append) ([]do
 		}
 	}
 	m.CreatedAt = millis(m.CreatedAt)
-	m.ChangedAt, m.DeletedAt, m.LastSeq, m.Number, m.Block = m.CreatedAt, time.Time{}, 0, int64(len(s.documents)+1), doc.Block{}
+	m.ChangedAt, m.LastSeq, m.Number, m.Block, m.Deletion = m.CreatedAt, 0, int64(len(s.documents)+1), doc.Block{}, doc.Deletion{}
 	d := &memoryDocument{meta: m}
 	s.documents = append(s.documents, d)
 	if m.Slug != "" {
@@ -167,13 +167,16 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 		c.At, c.Document, c.Seq = millis(c.At), d.meta.ID, d.meta.LastSeq
 		s.edits = append(s.edits, c)
 	}
-	if a.Deleted && d.meta.DeletedAt.IsZero() {
-		d.meta.DeletedAt = d.meta.ChangedAt
-	}
 	if a.Block != nil {
 		d.meta.Block = *a.Block
 		if !a.Block.At.IsZero() {
 			d.meta.Block.At = millis(a.Block.At)
+		}
+	}
+	if a.Deletion != nil {
+		d.meta.Deletion = *a.Deletion
+		if !a.Deletion.At.IsZero() {
+			d.meta.Deletion.At = millis(a.Deletion.At)
 		}
 	}
 	d.weigh()
@@ -314,7 +317,7 @@ func (s *Memory) List(ctx context.Context, before int64, limit int) ([]doc.Meta,
 	defer leave()
 	var list []doc.Meta
 	for _, d := range slices.Backward(s.documents) {
-		if len(list) < limit && d.meta.DeletedAt.IsZero() && (before == 0 || d.meta.Number < before) {
+		if len(list) < limit && d.meta.Deletion.At.IsZero() && (before == 0 || d.meta.Number < before) {
 			list = append(list, d.meta)
 		}
 	}
@@ -323,17 +326,32 @@ func (s *Memory) List(ctx context.Context, before int64, limit int) ([]doc.Meta,
 
 // Largest gives the living documents that take most bytes.
 func (s *Memory) Largest(ctx context.Context, limit int) ([]doc.Meta, error) {
-	list, err := s.living(ctx, func(doc.Meta) bool { return true }, func(a, b doc.Meta) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	list, err := s.sorted(ctx, lives, func(a, b doc.Meta) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return page(list, 0, limit), err
 }
 
 // Blocked gives the living documents that are blocked.
 func (s *Memory) Blocked(ctx context.Context) ([]doc.Meta, error) {
-	return s.living(ctx, func(m doc.Meta) bool { return !m.Block.At.IsZero() }, func(a, b doc.Meta) int { return b.Block.At.Compare(a.Block.At) })
+	return s.sorted(ctx, func(m doc.Meta) bool { return lives(m) && !m.Block.At.IsZero() }, func(a, b doc.Meta) int { return b.Block.At.Compare(a.Block.At) })
 }
 
-// living gives the living documents that are wanted, in order, equals by their age.
-func (s *Memory) living(ctx context.Context, wanted func(doc.Meta) bool, order func(a, b doc.Meta) int) ([]doc.Meta, error) {
+// Deleted gives the documents that are deleted, the latest first.
+func (s *Memory) Deleted(ctx context.Context, behind doc.DeletedPlace, limit int) ([]doc.Meta, error) {
+	order := func(a, b doc.DeletedPlace) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Number, a.Number))
+	}
+	behind.At = millis(behind.At)
+	wanted := func(m doc.Meta) bool {
+		return !lives(m) && (behind.Number == 0 || order(m.DeletedPlace(), behind) > 0)
+	}
+	list, err := s.sorted(ctx, wanted, func(a, b doc.Meta) int { return order(a.DeletedPlace(), b.DeletedPlace()) })
+	return page(list, 0, limit), err
+}
+
+func lives(m doc.Meta) bool { return m.Deletion.At.IsZero() }
+
+// sorted gives the documents that are wanted, in order, equals by their age.
+func (s *Memory) sorted(ctx context.Context, wanted func(doc.Meta) bool, order func(a, b doc.Meta) int) ([]doc.Meta, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -341,7 +359,7 @@ func (s *Memory) living(ctx context.Context, wanted func(doc.Meta) bool, order f
 	defer leave()
 	var list []doc.Meta
 	for _, d := range s.documents {
-		if d.meta.DeletedAt.IsZero() && wanted(d.meta) {
+		if wanted(d.meta) {
 			list = append(list, d.meta)
 		}
 	}

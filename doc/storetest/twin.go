@@ -88,7 +88,9 @@ var drawAppend = rapid.Custom(func(r *rapid.T) doc.Append {
 		Events:  rapid.SliceOfN(drawEvent, 0, 3).Draw(r, "events"),
 		Logged:  rapid.SliceOfN(drawHash, 0, 2).Draw(r, "logged"),
 		Slug:    drawSlug.Draw(r, "slug"),
-		Deleted: rapid.IntRange(0, 9).Draw(r, "deleted") == 0,
+	}
+	if rapid.IntRange(0, 9).Draw(r, "delete") == 0 {
+		a.Deletion = rapid.SampledFrom([]*doc.Deletion{{}, {At: day, By: "ada"}, {At: day.Add(time.Minute), By: "bob"}}).Draw(r, "deletion")
 	}
 	if rapid.IntRange(0, 4).Draw(r, "block") == 0 {
 		a.Block = rapid.SampledFrom([]*doc.Block{{}, {At: day, By: "ada", Reason: "spam"}, {At: day.Add(time.Minute), By: "bob"}}).Draw(r, "as")
@@ -154,7 +156,7 @@ func drawCall(r *rapid.T) (name string, c call) {
 	limit := rapid.IntRange(0, 5).Draw(r, "limit")
 	after := rapid.Int64Range(0, 5).Draw(r, "after")
 	at := drawTime.Draw(r, "at")
-	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Changes", "Events",
+	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Deleted", "Changes", "Events",
 		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "RevokeKey"}).Draw(r, "call"); name {
 	case "Create":
 		m := doc.Meta{ID: id, Slug: slug, Title: rapid.String().Draw(r, "title"), CreatedAt: at, CreatedBy: drawAgent.Draw(r, "by")}
@@ -173,6 +175,12 @@ func drawCall(r *rapid.T) (name string, c call) {
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Largest(ctx, limit) }
 	case "Blocked":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Blocked(ctx) }
+	case "Deleted":
+		behind := doc.DeletedPlace{}
+		if after > 0 {
+			behind = doc.DeletedPlace{At: day, Number: after}
+		}
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Deleted(ctx, behind, limit) }
 	case "Changes":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Changes(ctx, id, after, limit) }
 	case "Events":

@@ -10,7 +10,7 @@ import (
 // askedBytes is how large a peer's message about a document that is not there may be to be kept until it is.
 const askedBytes = 64 << 10
 
-// wasOpen stands for the question of a peer that had the document open when it was blocked.
+// wasOpen stands for the question of a peer that had the document open when it was blocked or deleted.
 var wasOpen = []byte{}
 
 // deal is what a worker does with a note. done is told once when that has come to its end, which may be later, and
@@ -18,7 +18,7 @@ var wasOpen = []byte{}
 func (s *socket) deal(c *conversation, n note, done func(error)) {
 	if n.gone != nil && c.attachment != nil {
 		s.leave(c)
-		if code.Is(n.gone, code.DocumentBlocked) {
+		if code.Is(n.gone, code.DocumentBlocked) || code.Is(n.gone, code.DocumentDeleted) {
 			s.wait(c, wasOpen)
 		}
 		s.unavailable(c, n.gone)
@@ -111,7 +111,7 @@ func (s *socket) attach(c *conversation, create bool) error {
 
 // missing says whether a document may yet come to be there for the peer.
 func missing(err error) bool {
-	return code.Is(err, code.DocumentNotFound) || code.Is(err, code.Forbidden) || code.Is(err, code.DocumentBlocked)
+	return code.Is(err, code.DocumentNotFound) || code.Is(err, code.Forbidden) || code.Is(err, code.DocumentBlocked) || code.Is(err, code.DocumentDeleted)
 }
 
 // wait remembers that the peer asked for the document.

@@ -470,31 +470,35 @@ func TestADocumentThatComesBack(t *testing.T) {
 	})
 }
 
-// A document that an operator blocks is unavailable and no more. When it is back, who had it open is told to connect again,
+// A document that was blocked or deleted is unavailable and no more. When it is back, who had it open is told to connect again,
 // and who asked for it meanwhile gets it.
-func TestABlockedDocumentComesBack(t *testing.T) {
-	inWorld(t, hub.Limits{}, func(w *world) {
-		blocked := code.New(code.DocumentBlocked, "blocked")
-		idle, asker := w.join("alice", "a"), w.join("bob", "b")
-		idle.sync("d", content("one"))
-		idle.wantSync("d", "ack")
-		w.docs.change("d", func(d *document) { d.refuse = blocked })
-		w.docs.gone("d", blocked)
-		idle.wantUnavailable("d")
-		asker.request("d")
-		asker.wantUnavailable("d")
-		idle.sync("e", content("other")) // its other documents are not concerned
-		idle.wantSync("e", "ack")
-		idle.wantQuiet()
+func TestADocumentComesBackIntoService(t *testing.T) {
+	for _, why := range []code.Code{code.DocumentBlocked, code.DocumentDeleted} {
+		t.Run(string(why), func(t *testing.T) {
+			inWorld(t, hub.Limits{}, func(w *world) {
+				gone := code.New(why, "for now")
+				idle, asker := w.join("alice", "a"), w.join("bob", "b")
+				idle.sync("d", content("one"))
+				idle.wantSync("d", "ack")
+				w.docs.change("d", func(d *document) { d.refuse = gone })
+				w.docs.gone("d", gone)
+				idle.wantUnavailable("d")
+				asker.request("d")
+				asker.wantUnavailable("d")
+				idle.sync("e", content("other")) // its other documents are not concerned
+				idle.wantSync("e", "ack")
+				idle.wantQuiet()
 
-		w.docs.change("d", func(d *document) { d.refuse = nil })
-		w.hub.Appeared(docID("d"))
-		asker.wantSync("d", "one")
-		idle.wantClose(code.Busy)
-		back := w.join("alice", "a")
-		back.request("d")
-		back.wantSync("d", "one")
-	})
+				w.docs.change("d", func(d *document) { d.refuse = nil })
+				w.hub.Appeared(docID("d"))
+				asker.wantSync("d", "one")
+				idle.wantClose(code.Busy)
+				back := w.join("alice", "a")
+				back.request("d")
+				back.wantSync("d", "one")
+			})
+		})
+	}
 }
 
 // What happens to a document while it is busy is dealt with afterwards.

@@ -4,7 +4,7 @@ import { Leases } from "./lease.js";
 import { Mirror } from "./mirror.js";
 import { platformOf, type PlatformOptions } from "./platform.js";
 import { AgentSocket } from "./socket.js";
-import type { DocumentEntry, DocumentState, LostLease, NewDocument } from "./types.js";
+import type { DeletedEntry, DocumentEntry, DocumentState, LostLease, NewDocument } from "./types.js";
 
 export interface ClientOptions extends PlatformOptions {
   /** Where the server is: http://127.0.0.1:8080. */
@@ -53,9 +53,18 @@ export class Client {
   }
 
   /** The living documents that the key covers, the newest first. */
-  async *documents({ signal }: { signal?: AbortSignal } = {}): AsyncGenerator<DocumentEntry, void, void> {
+  documents({ signal }: { signal?: AbortSignal } = {}): AsyncGenerator<DocumentEntry, void, void> {
+    return this.list("/documents", signal);
+  }
+
+  /** The deleted documents that the key may undelete, the latest deleted first. */
+  deleted({ signal }: { signal?: AbortSignal } = {}): AsyncGenerator<DeletedEntry, void, void> {
+    return this.list("/deletions", signal);
+  }
+
+  private async *list<T>(path: string, signal: AbortSignal | undefined): AsyncGenerator<T, void, void> {
     for (let after: string | undefined; ; ) {
-      const page: { documents: DocumentEntry[]; next?: string } = await this.http.call("GET", "/documents", { query: { after, limit: 200 }, signal });
+      const page: { documents: T[]; next?: string } = await this.http.call("GET", path, { query: { after, limit: 200 }, signal });
       yield* page.documents;
       if (page.next === undefined) return;
       after = page.next;

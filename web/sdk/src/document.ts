@@ -5,7 +5,8 @@ import type { Mirror } from "./mirror.js";
 import { streamEvents, type StreamOptions } from "./stream.js";
 import { opsToCodePoints, toUnits } from "./text.js";
 import type {
-  Base, Change, DocumentHead, DocumentState, EventPage, Grant, LeaseList, LogEvent, Replacement, SectionState, Seq, Version, Written, WriteOptions,
+  Base, Change, DocumentEntry, DocumentHead, DocumentState, EventPage, Grant, LeaseList, LogEvent, Replacement, SectionState, Seq, Version, Written,
+  WriteOptions,
 } from "./types.js";
 
 export const documentPath = (ref: string) => `/documents/${encodeURIComponent(ref)}`;
@@ -54,8 +55,14 @@ export class Document {
     return this.http.call("PATCH", this.path, { body: to, repeatable: true });
   }
 
+  /** Deletes it, for everybody. undelete() brings it back. */
   async delete(): Promise<void> {
     await this.http.call("DELETE", this.path);
+  }
+
+  /** Brings it back as it was, without its leases, after it was deleted. One that is not deleted stays as it is. */
+  undelete(): Promise<DocumentEntry> {
+    return this.http.call("POST", `${this.path}/restore`, { repeatable: true });
   }
 
   /** A copy of its text that follows every change. */

@@ -8,6 +8,6 @@ export { Pauses, type PlatformOptions, type SocketConstructor, type SocketLike, 
 export type { StreamOptions } from "./stream.js";
 export { applyOps, opsToCodePoints, opsToUnits, type TextOp, toCodePoints, toUnits } from "./text.js";
 export type {
-  Advisory, Base, Change, DocumentEntry, DocumentHead, DocumentState, EventPage, Grant, HeldBy, LeaseList, LogEvent, LostLease, MergedFrom, NewDocument,
+  Advisory, Base, Change, DeletedEntry, DocumentEntry, DocumentHead, DocumentState, EventPage, Grant, HeldBy, LeaseList, LogEvent, LostLease, MergedFrom, NewDocument,
   Replacement, Section, SectionState, Seq, Version, WriteOptions, Written,
 } from "./types.js";

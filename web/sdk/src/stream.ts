@@ -1,4 +1,4 @@
-import { ConnectionError } from "./errors.js";
+import { ConnectionError, Refusal } from "./errors.js";
 import { type Http, worthRetrying } from "./http.js";
 import { pause, Pauses } from "./platform.js";
 import type { LogEvent, Seq } from "./types.js";
@@ -17,14 +17,15 @@ const silenceMs = 45_000;
 
 /**
  * Follows a document's log, without gap or repeat: a stream that is cut, falls silent or leaves something out is opened
- * again behind the last event that was yielded. It ends with the signal or when the document is deleted, and throws
- * what the server refuses.
+ * again behind the last event that was yielded. It ends with the signal or when the document is deleted, unless it is back at
+ * once, and throws what the server refuses.
  */
 export async function* streamEvents(http: Http, path: string, options: StreamOptions = {}): AsyncGenerator<LogEvent, void, void> {
   const { signal, maxReconnects = Infinity } = options;
   const { random, timers } = http.platform;
   const pauses = new Pauses(random);
   let last = BigInt(options.since ?? 0);
+  let deleted = false;
   for (let failures = 0; !signal?.aborted; ) {
     try {
       for await (const event of attempt(http, path, last, signal)) {
@@ -34,11 +35,12 @@ export async function* streamEvents(http: Http, path: string, options: StreamOpt
         last = seq;
         failures = 0;
         pauses.reset();
+        if (event.event_type === "document.deleted") deleted = true;
+        else if (event.event_type === "document.restored") deleted = false;
         yield event;
-        if (event.event_type === "document.deleted") return;
       }
     } catch (err) {
-      if (signal?.aborted) return;
+      if (signal?.aborted || (deleted && err instanceof Refusal && err.code === "DOCUMENT_DELETED")) return;
       if (!worthRetrying(err) || ++failures > maxReconnects) throw err;
     }
     try {

@@ -70,6 +70,12 @@ export interface DocumentEntry extends Pick<DocumentHead, "slug" | "documentId" 
   leases: number;
 }
 
+/** A document in the list of what is deleted. */
+export interface DeletedEntry extends Pick<DocumentHead, "slug" | "documentId" | "url" | "title" | "createdAt" | "createdBy"> {
+  deletedAt: string;
+  deletedBy: string;
+}
+
 export interface NewDocument {
   slug?: string;
   title?: string;

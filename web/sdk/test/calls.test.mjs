@@ -51,8 +51,14 @@ test("documents and sections, from one end to the other", async (t) => {
   const listed = [];
   for await (const entry of client.documents()) listed.push(entry.slug);
   assert.ok(listed.includes(`${before}-2`));
-  await client.document(`${before}-2`).delete();
-  await assert.rejects(client.document(`${before}-2`).read(), (err) => err instanceof Refusal && err.code === "DOCUMENT_DELETED");
+  const renamed = client.document(`${before}-2`);
+  await renamed.delete();
+  await assert.rejects(renamed.read(), (err) => err instanceof Refusal && err.code === "DOCUMENT_DELETED");
+  const gone = [];
+  for await (const entry of client.deleted()) gone.push(entry);
+  assert.deepEqual(gone.filter((entry) => entry.slug === `${before}-2`).map((entry) => [entry.title, entry.deletedBy]), [["Manual", "caller"]]);
+  assert.equal((await renamed.undelete()).title, "Manual");
+  assert.equal((await renamed.read()).slug, `${before}-2`);
 });
 
 test("what is written is written once, also when its answer is lost", async (t) => {

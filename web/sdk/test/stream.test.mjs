@@ -49,13 +49,15 @@ test("a stream begins behind the event that it is told, and pages agree with it"
 
 test("a stream ends with its document, and throws what is refused", async (t) => {
   const { slug } = await newDocument();
+  await call("DELETE", `/documents/${slug}`); // a deletion that did not last is no end
+  await call("POST", `/documents/${slug}/restore`);
   const client = await newClient(t, "stream-ender");
   const types = [];
   for await (const event of client.document(slug).stream()) {
     types.push(event.event_type);
-    if (types.length === 1) await call("DELETE", `/documents/${slug}`);
+    if (types.length === 3) await call("DELETE", `/documents/${slug}`);
   }
-  assert.deepEqual(types, ["document.created", "document.deleted"]);
+  assert.deepEqual(types, ["document.created", "document.deleted", "document.restored", "document.deleted"]);
   await assert.rejects(client.document("nowhere").stream().next(), (err) => err instanceof Refusal && err.code === "DOCUMENT_NOT_FOUND");
 });
 

@@ -35,6 +35,8 @@ test.each<[LogEvent, string]>([
   [event("section.lease_reserved", { ...intro, agent: "agent-beta" }, "system"), "Intro is kept for agent-beta"],
   [event("message.posted", { text: "who takes the risks?" }), "agent-alpha: who takes the risks?"],
   [event("message.posted", { text: "may I?", sectionId: "goals" }), "agent-alpha: may I? · goals"],
+  [event("document.deleted"), "agent-alpha deleted the document"],
+  [event("document.restored"), "agent-alpha brought the document back"],
   [event("document.blocked", { reason: "it grows" }), "agent-alpha took the document out of service: it grows"],
   [event("message.posted", { any: 1 }), 'agent-alpha: {"any":1}'],
   [event("section.something_new", intro), "agent-alpha · section something new · Intro"],

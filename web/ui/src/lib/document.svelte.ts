@@ -348,7 +348,8 @@ export class DocumentModel {
       this.#noteLease(event)
     }
     if (events.some((event) => event.event_type.startsWith("section.lease"))) void this.leases.refresh()
-    if (events.some((event) => event.event_type === "document.deleted")) this.#refused(410)
+    const fate = events.findLast(({ event_type: type }) => type === "document.deleted" || type === "document.restored")
+    if (fate?.event_type === "document.deleted") this.#refused(410)
   }
 
   #noteEdit(event: LogEvent): void {

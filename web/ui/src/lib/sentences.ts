@@ -29,6 +29,8 @@ export function describe(event: LogEvent): Part[] {
       return says(" changed something outside the sections")
     case "document.deleted":
       return says(" deleted the document")
+    case "document.restored":
+      return says(" brought the document back")
     case "document.blocked":
       return says(" took the document out of service", ...reason)
     case "document.unblocked":
