@@ -1,9 +1,10 @@
 // Measures the page in Chromium, against a server of its own on this machine:
 //
-//   node bench/page.mjs [--binary ../../bin/cowrite] [--minutes 2] [--writers 20] [--rate 2]
+//   node bench/page.mjs [--only opening|edits|heap] [--binary ../../bin/cowrite] [--minutes 2] [--writers 20] [--rate 2] [--heap 2m]
 //
-// How long an agent's edit takes to the screen of somebody who reads along, how long a document of 1 MB takes to its
-// first text and how smoothly it scrolls, and how the heap of a page grows that is left open under load.
+// opening: how long a document of 1 MB takes to its first text, and how smoothly it scrolls. edits: how long an agent's
+// edit takes to the screen of somebody who reads along. heap: how the heap of a page grows that is left open under load
+// (60m is the hour that it should stand).
 
 import { spawn } from "node:child_process"
 import { randomBytes } from "node:crypto"
@@ -14,6 +15,7 @@ import { createInterface } from "node:readline"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { chromium } from "playwright-core"
+import { measureHeap } from "./heap.mjs"
 
 const { values: given } = parseArgs({
   options: {
@@ -21,12 +23,20 @@ const { values: given } = parseArgs({
     minutes: { type: "string", default: "2" },
     writers: { type: "string", default: "20" },
     rate: { type: "string", default: "2" },
+    heap: { type: "string", default: "2m" },
+    only: { type: "string" },
   },
 })
 const minutes = Number(given.minutes)
 const writers = Number(given.writers)
 /** Edits a second of each writer. */
 const rate = Number(given.rate)
+const measures = {
+  opening: measureOpening,
+  edits: measureEdits,
+  heap: () => measureHeap({ call, signedIn, url, minutes: minutesOf(given.heap) }),
+}
+if (given.only && !Object.hasOwn(measures, given.only)) throw new Error(`--only ${given.only}: there are ${Object.keys(measures).join(", ")}`)
 
 const data = mkdtempSync(join(tmpdir(), "cowrite-page-"))
 const adminKey = `cw_${randomBytes(32).toString("base64url")}`
@@ -46,8 +56,7 @@ const browser = await chromium.launch({
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"],
 })
 try {
-  await measureOpening()
-  await measureEdits()
+  for (const [name, measure] of Object.entries(measures)) if (!given.only || given.only === name) await measure()
 } finally {
   await browser.close()
   server.removeAllListeners("exit")
@@ -66,13 +75,20 @@ async function call(method, path, body, key = adminKey) {
   return response.json()
 }
 
-/** A page of its own, with nothing cached, in which somebody who may read is signed in. */
-async function reader(size) {
-  const { key } = await call("POST", "/keys", { agent: "reader", role: "viewer" })
-  const context = await browser.newContext({ viewport: size, locale: "en-GB" })
-  const signedIn = await context.request.post(`${url}/api/v1/session`, { data: { key } })
-  if (!signedIn.ok()) throw new Error(`sign in: ${signedIn.status()}`)
+/** A page of its own, with nothing cached, in which somebody is signed in. */
+async function signedIn(agent, role, options) {
+  const { key } = await call("POST", "/keys", { agent, role })
+  const context = await browser.newContext({ locale: "en-GB", ...options })
+  const answer = await context.request.post(`${url}/api/v1/session`, { data: { key } })
+  if (!answer.ok()) throw new Error(`sign in: ${answer.status()}`)
   return context.newPage()
+}
+
+/** "90s", "60m" or "1h" in minutes. */
+function minutesOf(duration) {
+  const [, count, unit] = /^(\d+(?:\.\d+)?)([smh])$/.exec(duration) ?? []
+  if (!unit) throw new Error(`--heap ${duration}: give a time such as 90s, 60m or 1h`)
+  return Number(count) * { s: 1 / 60, m: 1, h: 60 }[unit]
 }
 
 async function measureOpening() {
@@ -84,7 +100,7 @@ async function measureOpening() {
   let page
   for (let i = 0; i < 5; i++) {
     await page?.context().close()
-    page = await reader({ width: 1360, height: 900 })
+    page = await signedIn("reader", "viewer", { viewport: { width: 1360, height: 900 } })
     await page.addInitScript(() => {
       globalThis.longTasks = []
       new PerformanceObserver((list) => globalThis.longTasks.push(...list.getEntries().map(({ startTime, duration }) => [startTime, duration]))).observe({ type: "longtask", buffered: true })
@@ -136,7 +152,7 @@ async function measureEdits() {
   const document = await call("POST", "/documents", { title: "Busy", markdown })
   const keys = await Promise.all(document.sections.map((_, i) => call("POST", "/keys", { agent: `writer-${i}`, role: "editor" })))
   // Tall enough for all that is written to be in sight: what is out of sight is not painted.
-  const page = await reader({ width: 1360, height: 110 * writers })
+  const page = await signedIn("reader", "viewer", { viewport: { width: 1360, height: 110 * writers } })
   await page.goto(`${url}/d/${document.slug}`)
   await page.locator(".link.open").waitFor({ timeout: 60_000 })
   await page.evaluate(() => {
@@ -148,14 +164,6 @@ async function measureEdits() {
       requestAnimationFrame(() => setTimeout(() => globalThis.shown.push([performance.timeOrigin + performance.now(), [...found]])))
     }).observe(document.querySelector("article"), { subtree: true, childList: true, characterData: true })
   })
-  const devtools = await page.context().newCDPSession(page)
-  await devtools.send("HeapProfiler.enable")
-  await devtools.send("Performance.enable")
-  const heap = async () => {
-    await devtools.send("HeapProfiler.collectGarbage")
-    const { metrics } = await devtools.send("Performance.getMetrics")
-    return metrics.find(({ name }) => name === "JSHeapUsedSize").value
-  }
 
   const sent = new Map()
   const latencies = []
@@ -177,7 +185,6 @@ async function measureEdits() {
   }
   const writing = Promise.all(keys.map((_, i) => write(i)))
   const end = performance.now() + minutes * 60_000
-  const heaps = []
   while (performance.now() < end) {
     await sleep(Math.min(10_000, minutes * 15_000))
     for (const [at, numbers] of await page.evaluate(() => globalThis.shown.splice(0))) {
@@ -187,21 +194,12 @@ async function measureEdits() {
         sent.delete(n)
       }
     }
-    heaps.push([performance.now(), await heap()])
   }
   ending = true
   await writing
   console.log(`${serial} edits by ${writers} writers, each ${rate} a second, for ${minutes} min; ${latencies.length} seen before the next one replaced them`)
   console.log(`from an agent's edit to changed pixels: ${percentiles(latencies)}`)
   console.log(`from an agent's edit to its answer, which the page does not take part in: ${percentiles(answers)}`)
-  const settled = heaps.slice(Math.floor(heaps.length / 4))
-  const [first, last] = [settled[0], settled.at(-1)]
-  const perEdit = (last[1] - first[1]) / (((last[0] - first[0]) / 1000) * writers * rate)
-  console.log(`heap after collection, from ${mib(first[1])} to ${mib(last[1])}, highest ${mib(Math.max(...settled.map(([, bytes]) => bytes)))}: ${perEdit.toFixed(0)} bytes an edit, ${((perEdit * 3600 * writers * rate * 100) / first[1]).toFixed(1)} % an hour if it goes on so`)
-}
-
-function mib(bytes) {
-  return `${(bytes / 2 ** 20).toFixed(1)} MiB`
 }
 
 function percentiles(values) {
