@@ -71,6 +71,9 @@ const quicklyLoaded = 100_000
 /** What the log tells is taken up at most this often, in milliseconds. */
 const newsMs = 200
 
+/** Who wrote this lately counts as here, in milliseconds: many programs tell nothing of themselves. */
+export const latelyMs = 60_000
+
 const writes = new Set(["section.edited", "section.restored", "section.lease_overridden"])
 
 /** After these the lease may be there for whoever waits. */
@@ -90,7 +93,7 @@ export class DocumentModel {
   presence = $state.raw<PresenceRoom>()
   /** The replica's document, as soon as it can be written to. */
   handle = $state.raw<ReplicaHandle>()
-  /** Where each author wrote last. A new object for each edit. */
+  /** Where each author wrote last, of those who wrote lately and of who is followed. A new object for each edit. */
   readonly wroteAt = new SvelteMap<Agent, { section: SectionId; at: number }>()
   /** Whose writing the page scrolls along with. */
   following = $state<Agent>()
@@ -234,6 +237,7 @@ export class DocumentModel {
     const since = await this.log.open(last).catch(() => last)
     if (this.#closed) return
     for (const event of this.log.events) this.#noteEdit(event)
+    this.#forgetWriters()
     this.#subscription = new EventSubscription(this.ref, since, {
       event: (event) => {
         this.#news.push(event)
@@ -347,6 +351,7 @@ export class DocumentModel {
       this.#noteEdit(event)
       this.#noteLease(event)
     }
+    this.#forgetWriters()
     if (events.some((event) => event.event_type.startsWith("section.lease"))) void this.leases.refresh()
     const fate = events.findLast(({ event_type: type }) => type === "document.deleted" || type === "document.restored")
     if (fate?.event_type === "document.deleted") this.#refused(410)
@@ -359,6 +364,12 @@ export class DocumentModel {
     this.wroteAt.set(event.actor_id, { section: id as SectionId, at: at.getTime() })
     const section = this.#byId.get(id as SectionId)
     if (section) section.lastEdit = { author: event.actor_id, at, changes: Array.isArray(hashes) ? (hashes as string[]) : (section.lastEdit?.changes ?? []) }
+  }
+
+  /** A page that stays open sees more and more authors. */
+  #forgetWriters(): void {
+    const since = Date.now() - latelyMs
+    for (const [agent, { at }] of this.wroteAt) if (at < since && agent !== this.following) this.wroteAt.delete(agent)
   }
 
   #noteLease({ event_type: type, payload, actor_id: actor }: LogEvent): void {

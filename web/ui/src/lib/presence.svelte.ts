@@ -2,6 +2,7 @@
 // puts the name of the key to it, so that nobody can pass for another.
 
 import type { AgentSocket, Frame } from "./agentsocket"
+import { nextFrame } from "./frame"
 import { people } from "./people.svelte"
 import type { Agent, SectionId } from "./wire"
 
@@ -88,7 +89,8 @@ export class PresenceRoom {
   #draw(): void {
     if (this.#drawing) return
     this.#drawing = true
-    requestAnimationFrame(() => {
+    // In a hidden tab too, or it would gather whoever came and went.
+    nextFrame(() => {
       this.#drawing = false
       const now = performance.now()
       for (const [session, { until }] of this.#all) if (until < now) this.#all.delete(session)
