@@ -55,8 +55,8 @@ test.each([
 ])("%j is told in a line", (request, told) => expect(summarize({ request })).toEqual(told))
 
 test("times are told as people read them", () => {
-  expect(summarize({ passMs: 20_000 }).does).toBe("20\u00a0s pass")
-  expect([25, 999, 1000, 1500, 30_000].map(formatMs)).toEqual(["25\u00a0ms", "999\u00a0ms", "1\u00a0s", "1.5\u00a0s", "30\u00a0s"])
+  expect(summarize({ passMs: 20_000 }).does).toBe("20s pass")
+  expect([25, 999, 1000, 1500, 30_000].map(formatMs)).toEqual(["25ms", "999ms", "1s", "1.5s", "30s"])
   expect([0, 9_999, 20_000, 61_500].map(formatClock)).toEqual(["0:00", "0:09.999", "0:20", "1:01.500"])
 })
 

@@ -19,9 +19,3 @@ export function untilNextSecond(end: Instant, now: Instant): number {
   const left = end - now
   return left <= 0 ? 0 : left - (Math.ceil(left / 1000) - 1) * 1000
 }
-
-/** "48 s", "2:05". */
-export function formatSeconds(seconds: number): string {
-  if (seconds < 60) return `${seconds}\u00a0s`
-  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`
-}

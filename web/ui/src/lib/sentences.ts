@@ -1,5 +1,6 @@
 // Events of the log as sentences for people.
 
+import { durations } from "./duration"
 import type { Agent, LogEvent, SectionId } from "./wire"
 
 /** A piece of a sentence: plain words, the name of an author, or a section to jump to. */
@@ -133,7 +134,7 @@ class Payload {
   /** How long the lease ran from the instant of the event on. */
   duration(before: string): string {
     const ms = Date.parse(this.text("expiresAt")) - Date.parse(this.event.created_at)
-    return ms > 0 ? `${before}${Math.round(ms / 1000)}\u00a0s` : ""
+    return ms > 0 ? before + durations.ofSeconds(Math.round(ms / 1000)) : ""
   }
 
   message(): string {

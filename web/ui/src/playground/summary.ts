@@ -1,6 +1,6 @@
 // What a move is about, in a line. A request is text that its reader may have made into anything.
 
-import { number } from "../lib/numbers"
+import { durations } from "../lib/duration"
 import type { Entry, Move } from "./engine"
 
 export interface Summary {
@@ -14,7 +14,8 @@ export function bareName(did: string): string {
 }
 
 export function formatMs(ms: number): string {
-  return ms % 1000 === 0 || ms >= 10_000 ? `${number(Math.round(ms / 100) / 10)}\u00a0s` : ms >= 1000 ? `${number(ms / 1000)}\u00a0s` : `${ms}\u00a0ms`
+  if (ms < 1000 && ms % 1000 !== 0) return durations.of(ms, "millisecond", "narrow")
+  return durations.of(ms >= 10_000 ? Math.round(ms / 100) / 10 : ms / 1000, "second", "narrow")
 }
 
 /** "0:20.5" since the scene began. */

@@ -19,7 +19,7 @@ test("a key is made, shown once and copied, works, and is revoked after a questi
   await dialog.getByRole("alert").waitFor()
   await dialog.getByLabel("For whom").fill(`made-${tag}`)
   await dialog.getByLabel("Role").selectOption("viewer")
-  await dialog.getByLabel("Ends").selectOption("After 1 week")
+  await dialog.getByLabel("Ends").selectOption("After 7 days")
   await dialog.getByLabel("For whom").press("Enter")
   await dialog.getByRole("heading", { name: `The key of made-${tag}` }).waitFor()
   const secret = await dialog.getByLabel("Key", { exact: true }).inputValue()

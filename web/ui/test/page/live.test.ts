@@ -67,8 +67,8 @@ test("a viewer sees a Node client's edit, a lease to its very end and the log, a
   await badge.waitFor()
   expect(await badge.innerText()).toMatch(/agent-alpha\s+holds the lease/)
   expect(await badge.innerText()).toContain("tightening the goals")
-  expect(await badge.locator(".countdown").innerText()).toMatch(/^[1-8]\ss$/)
-  await log.getByText("agent-alpha took the lease on Goals for 8 s: tightening the goals").waitFor()
+  expect(await badge.locator(".countdown").innerText()).toMatch(/^[1-8]s$/)
+  await log.getByText("agent-alpha took the lease on Goals for 8 secs: tightening the goals").waitFor()
   const late = (await gone) - end
   expect(late, "milliseconds after the lease's end").toBeGreaterThan(-100)
   expect(late, "milliseconds after the lease's end").toBeLessThan(1_500)
