@@ -7,6 +7,7 @@ import { AgentSocket, type Frame } from "./agentsocket"
 import { api, messageOf } from "./api"
 import { EventSubscription, type LinkState } from "./events"
 import { nextFrame } from "./frame"
+import { HeldLeases } from "./held"
 import { LeaseBoard } from "./leases.svelte"
 import { LiveText, type ChangedFrame, type OpenedFrame } from "./livetext"
 import { hasUnsaved, noteUnsaved } from "./local"
@@ -90,6 +91,7 @@ export class DocumentModel {
   readonly log: EventLog
   readonly leases: LeaseBoard
   readonly places: QueuePlaces
+  readonly held: HeldLeases
   presence = $state.raw<PresenceRoom>()
   /** The replica's document, as soon as it can be written to. */
   handle = $state.raw<ReplicaHandle>()
@@ -130,6 +132,7 @@ export class DocumentModel {
       granted: (id) => this.#say(id, { text: "It is your turn: you hold the lease.", tone: "" }),
       refused: (id, error) => this.#say(id, { text: error.message, tone: "bad" }),
     })
+    this.held = new HeldLeases(ref, document, (id) => this.#byId.get(id))
     this.#text = new LiveText(document)
     this.#show(this.#text.content, false)
   }
@@ -166,7 +169,7 @@ export class DocumentModel {
 
   async connect(): Promise<void> {
     const followed = this.#followLog()
-    const leased = this.leases.refresh()
+    const leased = this.#readLeases()
     people.add(this.me.agent)
     this.#followText()
     if (this.me.canWrite) {
@@ -333,7 +336,7 @@ export class DocumentModel {
   #eventsAre(state: LinkState): void {
     const returned = state === "open" && this.#eventLink === "down"
     this.#eventLink = state
-    if (returned) void this.leases.refresh()
+    if (returned) void this.#readLeases()
   }
 
   #refused(status: number): void {
@@ -352,7 +355,7 @@ export class DocumentModel {
       this.#noteLease(event)
     }
     this.#forgetWriters()
-    if (events.some((event) => event.event_type.startsWith("section.lease"))) void this.leases.refresh()
+    if (events.some((event) => event.event_type.startsWith("section.lease"))) void this.#readLeases()
     const fate = events.findLast(({ event_type: type }) => type === "document.deleted" || type === "document.restored")
     if (fate?.event_type === "document.deleted") this.#refused(410)
   }
@@ -372,15 +375,16 @@ export class DocumentModel {
     for (const [agent, { at }] of this.wroteAt) if (at < since && agent !== this.following) this.wroteAt.delete(agent)
   }
 
-  #noteLease({ event_type: type, payload, actor_id: actor }: LogEvent): void {
-    const id = payload["sectionId"] as SectionId
-    const section = this.#byId.get(id)
-    if (!section) return
-    if (freed.has(type)) void this.places.ask(id)
-    if (payload["holder"] !== this.me.agent) return
-    if (type === "section.lease_expired") section.lost = "Your lease on this section ran out."
-    else if (type === "section.lease_broken") section.lost = `${actor} took your lease on this section away.`
-    else if (type === "section.leased") section.lost = ""
+  #noteLease(event: LogEvent): void {
+    const id = event.payload["sectionId"] as SectionId
+    if (!this.#byId.has(id)) return
+    if (freed.has(event.event_type)) void this.places.ask(id)
+    this.held.note(event)
+  }
+
+  async #readLeases(): Promise<void> {
+    await this.leases.refresh()
+    if (!this.#closed) await this.held.follow(this.leases, this.log.events.at(-1)?.seq ?? this.document.lastSeq)
   }
 
   #say(id: SectionId, notice: Notice): void {

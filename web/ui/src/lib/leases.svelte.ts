@@ -18,6 +18,8 @@ const none: SectionLeases = { leases: [], waiters: [] }
 
 export class LeaseBoard {
   #sections = $state.raw(new Map<SectionId, SectionLeases>())
+  /** The server's list was read at least once. */
+  known = false
   #timer: ReturnType<typeof setTimeout> | undefined
   #reading = false
   #stale = false
@@ -32,6 +34,11 @@ export class LeaseBoard {
   /** The lease that this agent holds on the section. */
   heldBy(id: SectionId, agent: Agent): LiveLease | undefined {
     return this.of(id).leases.find((lease) => lease.holder === agent)
+  }
+
+  /** All that this agent holds. */
+  allOf(agent: Agent): [SectionId, LiveLease][] {
+    return [...this.#sections].flatMap(([id, { leases }]) => leases.filter((lease) => lease.holder === agent).map((lease): [SectionId, LiveLease] => [id, lease]))
   }
 
   /** Reads the server's list; at most one reading is under way and one waits. */
@@ -55,6 +62,7 @@ export class LeaseBoard {
         for (const lease of leases) at(lease.sectionId).leases.push({ ...lease, end: endOf(lease.expiresInMs, counted) })
         for (const queue of queues) at(queue.sectionId).waiters = queue.waiters
         this.#sections = sections
+        this.known = true
         this.#dropEnded()
       }
     } catch {

@@ -2,6 +2,7 @@
 
 import { tick } from "svelte"
 import { ApiError, api, messageOf } from "./api"
+import { forgetHeld } from "./held"
 import { forget, unsavedTitles } from "./local"
 import type { Session } from "./wire"
 
@@ -36,6 +37,7 @@ class SessionStore {
     await api.signOut()
     this.state = { phase: "out", why: "You are signed out." }
     await tick() // closes what was open
+    forgetHeld(agent)
     await forget(agent)
   }
 

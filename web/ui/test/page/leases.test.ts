@@ -1,7 +1,7 @@
 import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { Document, DocumentRef, SectionId } from "../../src/lib/wire"
-import { admin, caller, launch, Reader, sectionId, type Caller } from "./world"
+import { admin, caller, desktop, launch, Reader, sectionId, serverUrl, type Caller } from "./world"
 
 let browser: Browser
 let alpha: Caller
@@ -87,5 +87,61 @@ test("a lease that ran out is taken back with one click", async () => {
   await reader.section(goals).getByText("(you) holds the lease").waitFor()
   await reader.section(goals).getByText("Your lease on this section ran out.").waitFor({ state: "detached" })
   expect(await holder()).toEqual(["ann"])
+  await reader.close()
+})
+
+test("a lease that was lost while the page was closed is taken back with one click when it is opened again", async () => {
+  const reader = await open("Lost meanwhile")
+  const { page } = reader
+  const take = async () => {
+    await reader.section(goals).hover()
+    await page.getByRole("button", { name: "Take the lease on Goals" }).click()
+    await reader.section(goals).getByText("(you) holds the lease").waitFor()
+    await expect.poll(() => page.evaluate(() => localStorage.getItem("cowrite:held:ann"))).toContain(goals)
+  }
+  const back = async () => {
+    await page.goto(`${serverUrl}/d/${document.slug}`)
+    await reader.live()
+  }
+
+  // Ended by an administrator.
+  await take()
+  await page.goto("about:blank")
+  await admin.call("DELETE", `${leasePath()}?force=true&reason=stuck`)
+  await back()
+  const took = reader.section(goals).getByText("took your lease on this section away.")
+  await took.waitFor()
+  // What is not dealt with is still there the next time.
+  await page.goto("about:blank")
+  await back()
+  await took.waitFor()
+  await page.getByRole("button", { name: "Take back the lease on Goals" }).click()
+  await reader.section(goals).getByText("(you) holds the lease").waitFor()
+  expect(await holder()).toEqual(["ann"])
+
+  // Given back by the reader's own program meanwhile: nothing was lost.
+  await page.goto("about:blank")
+  await ann.call("DELETE", leasePath())
+  await back()
+  await page.locator('li[data-type="section.lease_released"]').first().waitFor()
+  await expect.poll(() => page.evaluate(() => localStorage.getItem("cowrite:held:ann"))).toBe(null)
+  expect(await page.getByRole("button", { name: "Take back the lease on Goals" }).count()).toBe(0)
+  await reader.close()
+})
+
+test.each([
+  ["de-DE", /^\d+ Sek\.$/, /for 45 Sek\./],
+  ["ar-EG", /^[٠-٩]+ ث$/, /for ٤٥ ث/],
+])("a lease's countdown and its length are written as a reader of %s has them", async (locale, countdown, length) => {
+  const document = await admin.create("Lengths", "# Plan\n\n## Goals\n\nOne goal.\n")
+  const goals = sectionId(document, "Goals")
+  const reader = await Reader.open(browser, { ...desktop, locale })
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await reader.live()
+  await alpha.lease(document.slug, goals, 45)
+  const shown = await reader.section(goals).locator(".countdown").innerText()
+  expect(shown.replace(/\s/g, " ")).toMatch(countdown)
+  const told = await reader.page.locator('li[data-type="section.leased"] p').innerText()
+  expect(told.replace(/\s/g, " ")).toMatch(length)
   await reader.close()
 })
