@@ -24,8 +24,7 @@ const emptyDist: Plugin = {
 
 export default defineConfig({
   plugins: [svelte(), emptyDist],
-  // automerge-codemirror imports Automerge with its WebAssembly inlined, which the page has as a file of its own.
-  resolve: { alias: [{ find: /^@automerge\/automerge$/, replacement: "@automerge/automerge/slim" }] },
+  worker: { format: "es" },
   build: {
     target: "es2022",
     emptyOutDir: false,

@@ -1,8 +1,9 @@
 // Measures the page in Chromium, against a server of its own on this machine:
 //
-//   node bench/page.mjs [--only opening|edits|heap] [--binary ../../bin/cowrite] [--minutes 2] [--writers 20] [--rate 2] [--heap 2m]
+//   node bench/page.mjs [--only opening|writing|edits|heap] [--binary ../../bin/cowrite] [--minutes 2] [--writers 20] [--rate 2] [--heap 2m]
 //
-// opening: how long a document of 1 MB takes to its first text, and how smoothly it scrolls. edits: how long an agent's
+// opening: how long a document of 1 MB takes to its first text, and how smoothly it scrolls. writing: how long it takes
+// from the click into a section to the caret there, and what keeps the page from answering meanwhile. edits: how long an agent's
 // edit takes to the screen of somebody who reads along. heap: how the heap of a page grows that is left open under load
 // (60m is the hour that it should stand).
 
@@ -16,6 +17,8 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { chromium } from "playwright-core"
 import { measureHeap } from "./heap.mjs"
+import { createLong, watch } from "./long.mjs"
+import { measureWriting } from "./writing.mjs"
 
 const { values: given } = parseArgs({
   options: {
@@ -33,6 +36,7 @@ const writers = Number(given.writers)
 const rate = Number(given.rate)
 const measures = {
   opening: measureOpening,
+  writing: () => measureWriting({ call, signedIn, url }),
   edits: measureEdits,
   heap: () => measureHeap({ call, signedIn, url, minutes: minutesOf(given.heap) }),
 }
@@ -92,28 +96,17 @@ function minutesOf(duration) {
 }
 
 async function measureOpening() {
-  const paragraph = "Some words of the text, *set* in [many](https://example.org) ways, and long enough for a line or two of it.\n\n"
-  const section = (i) => `## Section ${i}\n\n${paragraph.repeat(19)}`
-  const markdown = Array.from({ length: 500 }, (_, i) => section(i)).join("")
-  const { slug } = await call("POST", "/documents", { title: "Long", markdown })
+  const { slug, bytes } = await createLong(call)
   const firstTexts = []
   let page
   for (let i = 0; i < 5; i++) {
     await page?.context().close()
     page = await signedIn("reader", "viewer", { viewport: { width: 1360, height: 900 } })
-    await page.addInitScript(() => {
-      globalThis.longTasks = []
-      new PerformanceObserver((list) => globalThis.longTasks.push(...list.getEntries().map(({ startTime, duration }) => [startTime, duration]))).observe({ type: "longtask", buffered: true })
-      const look = () => {
-        if (document.querySelector("article .prose p")) setTimeout(() => (globalThis.firstText = performance.now()))
-        else requestAnimationFrame(look)
-      }
-      requestAnimationFrame(look)
-    })
+    await page.addInitScript(watch)
     await page.goto(`${url}/d/${slug}`, { waitUntil: "commit" })
     firstTexts.push(await (await page.waitForFunction(() => globalThis.firstText, null, { polling: 20 })).jsonValue())
   }
-  console.log(`opening a document of ${(markdown.length / 2 ** 20).toFixed(2)} MB, 500 sections, cold, to its first text: ${firstTexts.map((ms) => ms.toFixed(0)).join(", ")} ms`)
+  console.log(`opening a document of ${(bytes / 2 ** 20).toFixed(2)} MB, 500 sections, cold, to its first text: ${firstTexts.map((ms) => ms.toFixed(0)).join(", ")} ms`)
   const script = await page.evaluate(() =>
     performance
       .getEntriesByType("resource")

@@ -1,7 +1,8 @@
 // @vitest-environment jsdom
 
 import { expect, test } from "vitest"
-import { changedSpan, redraw } from "../src/lib/redraw"
+import { redraw } from "../src/lib/redraw"
+import { changedSpan } from "../src/lib/span"
 import { random } from "./random"
 
 function fragment(html: string): DocumentFragment {

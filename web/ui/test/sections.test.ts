@@ -1,7 +1,8 @@
 // @vitest-environment jsdom
 
 import { describe, expect, test } from "vitest"
-import { readContent, titleOf } from "../src/lib/sections"
+import { readContent } from "../src/lib/sections"
+import { titleOf } from "../src/lib/titles"
 import type { SectionId } from "../src/lib/wire"
 
 class Scalar {

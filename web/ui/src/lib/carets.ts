@@ -1,16 +1,20 @@
-// Where others are writing, drawn into the text that one edits oneself.
+// Where others are writing, and what they have selected, drawn into the text that one edits oneself.
 
-import { StateEffect, StateField, type Extension } from "@codemirror/state"
-import { Decoration, EditorView, WidgetType, type DecorationSet } from "@codemirror/view"
+import { EditorSelection, StateEffect, StateField, type ChangeDesc, type Extension } from "@codemirror/state"
+import { Decoration, EditorView, layer, RectangleMarker, WidgetType, type DecorationSet } from "@codemirror/view"
 import { hueOf } from "./authors"
 import { people } from "./people.svelte"
 import type { Agent } from "./wire"
 
+/** A caret, or with an anchor elsewhere a selection; in UTF-16 units, as the editor counts. */
 export interface Caret {
   agent: Agent
-  /** In UTF-16 units, as the editor counts. */
-  at: number
+  head: number
+  anchor: number
 }
+
+/** More people and agents than so many are not drawn in one text. */
+const mostCarets = 50
 
 /** People have a round head and a name in round letters, agents square ones: colour alone tells nobody apart. */
 class CaretWidget extends WidgetType {
@@ -47,27 +51,82 @@ class CaretWidget extends WidgetType {
   }
 }
 
+/** What somebody has selected on one line; beneath the text, which keeps its nodes whole. */
+class SelectionMarker extends RectangleMarker {
+  constructor(
+    piece: RectangleMarker,
+    private readonly agent: Agent,
+  ) {
+    super("selected", piece.left, piece.top, piece.width, piece.height)
+  }
+
+  override draw(): HTMLDivElement {
+    const element = super.draw()
+    element.style.setProperty("--hue", String(hueOf(this.agent)))
+    return element
+  }
+
+  override update(element: HTMLElement, before: SelectionMarker): boolean {
+    return before.agent === this.agent && super.update(element, before)
+  }
+
+  override eq(other: SelectionMarker): boolean {
+    return other.agent === this.agent && super.eq(other)
+  }
+}
+
 const replaceCarets = StateEffect.define<readonly Caret[]>()
 
-const caretField = StateField.define<DecorationSet>({
-  create: () => Decoration.none,
-  update(carets, transaction) {
-    const moved = carets.map(transaction.changes)
-    const replaced = transaction.effects.find((effect) => effect.is(replaceCarets))
-    if (!replaced) return moved
-    const end = transaction.newDoc.length
-    return Decoration.set(
-      (replaced.value as readonly Caret[]).map(({ agent, at }) => Decoration.widget({ widget: new CaretWidget(agent, people.has(agent)), side: 1 }).range(Math.min(at, end))),
-      true,
-    )
+interface Shown {
+  carets: readonly Caret[]
+  widgets: DecorationSet
+}
+
+const nobody: Shown = { carets: [], widgets: Decoration.none }
+
+function shown(carets: readonly Caret[]): Shown {
+  const widgets = carets.map(({ agent, head }) => Decoration.widget({ widget: new CaretWidget(agent, people.has(agent)), side: 1 }).range(head))
+  return { carets, widgets: Decoration.set(widgets, true) }
+}
+
+/** What is written at the edge of a selection is not part of it, and a caret goes behind what is written at it. */
+function moved({ agent, head, anchor }: Caret, changes: ChangeDesc): Caret {
+  if (head === anchor) return { agent, head: changes.mapPos(head, 1), anchor: changes.mapPos(anchor, 1) }
+  const side = head < anchor ? 1 : -1
+  return { agent, head: changes.mapPos(head, side), anchor: changes.mapPos(anchor, -side) }
+}
+
+const caretField = StateField.define<Shown>({
+  create: () => nobody,
+  update(now, { effects, changes, docChanged, newDoc }) {
+    const replaced = effects.findLast((effect) => effect.is(replaceCarets))
+    if (replaced) {
+      const within = (at: number) => Math.min(at, newDoc.length)
+      return shown((replaced.value as readonly Caret[]).slice(0, mostCarets).map(({ agent, head, anchor }) => ({ agent, head: within(head), anchor: within(anchor) })))
+    }
+    return docChanged && now !== nobody ? shown(now.carets.map((caret) => moved(caret, changes))) : now
   },
-  provide: (field) => EditorView.decorations.from(field),
+  provide: (field) => EditorView.decorations.from(field, ({ widgets }) => widgets),
 })
 
+const selections = layer({
+  above: false,
+  class: "selections",
+  update: ({ docChanged, viewportChanged, geometryChanged, state, startState }) =>
+    docChanged || viewportChanged || geometryChanged || state.field(caretField) !== startState.field(caretField),
+  markers: (view) =>
+    view.state.field(caretField).carets.flatMap(({ agent, head, anchor }) =>
+      head === anchor ? [] : RectangleMarker.forRange(view, "selected", EditorSelection.range(anchor, head)).map((piece) => new SelectionMarker(piece, agent)),
+    ),
+})
+
+const author = "light-dark(oklch(0.46 0.13 var(--hue)), oklch(0.8 0.1 var(--hue)))"
+
 const look = EditorView.theme({
+  ".selected": { "--author": author, background: "color-mix(in oklab, var(--author) 22%, transparent)", borderRadius: "2px" },
   ".caret": {
     position: "relative",
-    "--author": "light-dark(oklch(0.46 0.13 var(--hue)), oklch(0.8 0.1 var(--hue)))",
+    "--author": author,
     "border-inline-start": "2px solid var(--author)",
     "margin-inline": "-1px",
   },
@@ -102,7 +161,7 @@ const look = EditorView.theme({
   ".caret.agent .name": { borderRadius: "1px" },
 })
 
-export const carets: Extension = [caretField, look]
+export const carets: Extension = [caretField, selections, look]
 
 export function showCarets(view: EditorView, shown: readonly Caret[]): void {
   view.dispatch({ effects: replaceCarets.of(shown) })

@@ -1,7 +1,7 @@
 // Texts with the marks of what differs, and who wrote which part. Places are counted in code points, as the server
 // does; a JavaScript string counts in UTF-16 units.
 
-import { titleOf } from "./sections"
+import { titleOf } from "./titles"
 import type { Agent, BlameRange, Document, SectionDiff, SectionId, TextOp } from "./wire"
 
 export interface Mark {

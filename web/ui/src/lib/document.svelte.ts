@@ -4,24 +4,26 @@
 import { tick } from "svelte"
 import { SvelteMap } from "svelte/reactivity"
 import { AgentSocket, type Frame } from "./agentsocket"
-import { api, messageOf } from "./api"
+import { api } from "./api"
 import { EventSubscription, type LinkState } from "./events"
 import { nextFrame } from "./frame"
 import { HeldLeases } from "./held"
 import { LeaseBoard } from "./leases.svelte"
 import { LiveText, type ChangedFrame, type OpenedFrame } from "./livetext"
-import { hasUnsaved, noteUnsaved } from "./local"
+import { noteUnsaved } from "./local"
 import { EventLog } from "./log.svelte"
 import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
 import { paced } from "./paced"
 import { people } from "./people.svelte"
 import { QueuePlaces } from "./places"
 import { PresenceRoom, type PresenceFrame } from "./presence.svelte"
-import type { Replica, ReplicaHandle } from "./replica"
-import { titleOf, type DocumentContent, type SectionContent } from "./sections"
+import { Replica } from "./replica"
+import type { DocumentContent, SectionContent } from "./sections"
 import { session } from "./session.svelte"
+import { titleOf } from "./titles"
 import { inTurn } from "./turns"
 import { refOf, type Agent, type Document, type DocumentRef, type LogEvent, type SectionId, type Version, type Written } from "./wire"
+import type { Writing, Writings } from "./writing"
 
 export interface Edit {
   author: Agent
@@ -66,9 +68,6 @@ export class SectionModel {
   }
 }
 
-/** A text of at most so many characters gets a replica as soon as it is drawn, a longer one when somebody writes in it. */
-const quicklyLoaded = 100_000
-
 /** What the log tells is taken up at most this often, in milliseconds. */
 const newsMs = 200
 
@@ -93,8 +92,8 @@ export class DocumentModel {
   readonly places: QueuePlaces
   readonly held: HeldLeases
   presence = $state.raw<PresenceRoom>()
-  /** The replica's document, as soon as it can be written to. */
-  handle = $state.raw<ReplicaHandle>()
+  /** As soon as it can be written to. */
+  replica = $state.raw<Replica>()
   /** Where each author wrote last, of those who wrote lately and of who is followed. A new object for each edit. */
   readonly wroteAt = new SvelteMap<Agent, { section: SectionId; at: number }>()
   /** Whose writing the page scrolls along with. */
@@ -114,8 +113,9 @@ export class DocumentModel {
   #socket: AgentSocket | undefined
   readonly #text: LiveText
   #drawing = false
+  /** From when it is asked for. */
   #replica: Replica | undefined
-  #replicaAsked = false
+  #writings: Writings | undefined
   #subscription: EventSubscription | undefined
   #byId = new Map<SectionId, SectionModel>()
   #news: LogEvent[] = []
@@ -148,7 +148,7 @@ export class DocumentModel {
   }
 
   get link(): LinkState {
-    const links = [this.#eventLink, this.handle ? this.#replicaLink : this.#socketLink]
+    const links = [this.#eventLink, this.replica ? this.#replicaLink : this.#socketLink]
     if (links.includes("down")) return "down"
     return links.includes("connecting") ? "connecting" : "open"
   }
@@ -172,10 +172,7 @@ export class DocumentModel {
     const leased = this.#readLeases()
     people.add(this.me.agent)
     this.#followText()
-    if (this.me.canWrite) {
-      const length = this.sections.reduce((sum, { text }) => sum + text.length, 0)
-      if (length <= quicklyLoaded || hasUnsaved(this.me.agent, this.document.documentId)) inTurn(() => void this.#openReplica())
-    }
+    if (this.me.canWrite) inTurn(() => this.#openReplica())
     await Promise.all([followed, leased])
   }
 
@@ -194,7 +191,17 @@ export class DocumentModel {
     const section = this.#byId.get(id)
     if (section) section.notice = undefined
     this.editing = { section: id, at }
-    void this.#openReplica()
+    this.#openReplica()
+  }
+
+  /** A section's text to be written in, by a replica that is there. Throws where the section has none any more. */
+  async writing(id: SectionId): Promise<Writing> {
+    const { Writings } = await import("./writing")
+    if (!this.replica) throw new Error("The document cannot be written in any more.")
+    this.#writings ??= new Writings(this.replica)
+    const writing = this.#writings.of(id)
+    await writing.begun
+    return writing
   }
 
   /** Ends the writing in a section, if it is the one that is open. */
@@ -258,7 +265,7 @@ export class DocumentModel {
   /** Follows the text, until a replica does, and who is there. */
   #followText(): void {
     const socket = new AgentSocket(this.document.documentId, {
-      opening: () => (this.handle ? { view: "log" } : { view: "whole", version: this.#text.version }),
+      opening: () => (this.replica ? { view: "log" } : { view: "whole", version: this.#text.version }),
       frame: (frame) => this.#takeFrame(frame),
       link: (state) => {
         this.#socketLink = state
@@ -281,39 +288,35 @@ export class DocumentModel {
 
   /** Shows the text as the socket told it, at most once per frame. */
   #draw(): void {
-    if (this.#drawing || this.handle) return
+    if (this.#drawing || this.replica) return
     this.#drawing = true
     nextFrame(() => {
       this.#drawing = false
-      if (!this.handle) this.#show(this.#text.content, true)
+      if (!this.replica) this.#show(this.#text.content, true)
     })
   }
 
-  async #openReplica(): Promise<void> {
-    if (this.#replicaAsked || this.#closed) return
-    this.#replicaAsked = true
-    try {
-      const { Replica } = await import("./replica")
-      const replica = await Replica.open(this.document.url, this.me.agent, {
-        content: (content, handle) => this.#replicaShows(content, handle),
-        unsaved: (sections) => this.#unsavedAre(sections),
-        link: (state) => (this.#replicaLink = state),
-        refused: (closeCode) => {
-          if ([4401, 4403, 4410].includes(closeCode)) this.#refused(closeCode - 4000)
-          else this.#replicaFailed()
-        },
-      })
-      if (this.#closed) return replica.close()
-      this.#replica = replica
-    } catch (error) {
-      console.warn("The replica cannot be had; the text can be read alone:", messageOf(error))
-      this.#replicaFailed()
-    }
+  #openReplica(): void {
+    if (this.#replica || this.#closed) return
+    const replica = new Replica(this.document.url, this.me.agent, {
+      content: (content) => this.#replicaShows(content, replica),
+      unsaved: (sections) => this.#unsavedAre(sections),
+      link: (state) => (this.#replicaLink = state),
+      refused: (closeCode) => {
+        if ([4401, 4403, 4410].includes(closeCode)) this.#refused(closeCode - 4000)
+        else this.#replicaFailed()
+      },
+      failed: (message) => {
+        console.warn("The replica cannot be had; the text can be read alone:", message)
+        this.#replicaFailed()
+      },
+    })
+    this.#replica = replica
   }
 
-  #replicaShows(content: DocumentContent, handle: ReplicaHandle): void {
-    const first = !this.handle
-    this.handle = handle
+  #replicaShows(content: DocumentContent, replica: Replica): void {
+    const first = !this.replica
+    this.replica = replica
     this.#show(content, true)
     // From here on the socket need not tell the text.
     if (first) this.#socket?.open()
@@ -321,8 +324,9 @@ export class DocumentModel {
 
   #replicaFailed(): void {
     this.readOnly = true
-    if (!this.handle) return
-    this.handle = undefined
+    if (!this.replica) return
+    this.replica = undefined
+    this.#writings = undefined
     this.#socket?.open()
   }
 

@@ -24,11 +24,6 @@ export function noteUnsaved(writer: Agent, id: DocumentId, title: string | undef
   localStorage.setItem(unsavedKey(writer), JSON.stringify(title === undefined ? others : { ...others, [id]: title }))
 }
 
-/** Whether a document has something that is not known to have reached the server. */
-export function hasUnsaved(writer: Agent, id: DocumentId): boolean {
-  return id in unsavedOf(writer)
-}
-
 export function unsavedTitles(writer: Agent): string[] {
   return Object.values(unsavedOf(writer))
 }

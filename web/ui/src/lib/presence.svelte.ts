@@ -1,6 +1,7 @@
 // Who else has the document open, over the socket of agents: pages and agents say there where they are, and the server
 // puts the name of the key to it, so that nobody can pass for another.
 
+import type { Place } from "../replica/messages"
 import type { AgentSocket, Frame } from "./agentsocket"
 import { nextFrame } from "./frame"
 import { people } from "./people.svelte"
@@ -11,12 +12,14 @@ interface PageState {
   page: true
   /** An Automerge cursor in the section's text: where the reader's caret is. */
   cursor?: string
+  /** Where the reader's selection begins, if anything is selected. */
+  anchor?: string
 }
 
 export interface Presence {
   agent: Agent
   section: SectionId | undefined
-  cursor: string | undefined
+  place: Place | undefined
 }
 
 export interface PresenceFrame extends Frame {
@@ -37,7 +40,7 @@ const restMs = 80
 export class PresenceRoom {
   others = $state.raw<Presence[]>([])
   #all = new Map<string, Presence & { until: number }>()
-  #own: { section: SectionId | undefined; cursor: string | undefined } = { section: undefined, cursor: undefined }
+  #own: { section: SectionId | undefined; place: Place | undefined } = { section: undefined, place: undefined }
   #resting: ReturnType<typeof setTimeout> | undefined
   #drawing = false
   readonly #repeat: ReturnType<typeof setInterval>
@@ -55,8 +58,8 @@ export class PresenceRoom {
   }
 
   /** Says where the reader is; nothing of either is also something to say. */
-  at(section: SectionId | undefined, cursor?: string): void {
-    this.#own = { section, cursor }
+  at(section: SectionId | undefined, place?: Place): void {
+    this.#own = { section, place }
     this.#resting ??= setTimeout(() => {
       this.#resting = undefined
       this.say()
@@ -65,8 +68,8 @@ export class PresenceRoom {
 
   /** Says it now. Whoever opens the document says it then; a document that is opened anew forgets it. */
   say(): void {
-    const { section, cursor } = this.#own
-    const state: PageState = { page: true, ...(cursor ? { cursor } : {}) }
+    const { section, place } = this.#own
+    const state: PageState = { page: true, ...(place && { cursor: place.head }), ...(place && place.anchor !== place.head && { anchor: place.anchor }) }
     this.socket.send({ type: "presence", ...(section ? { section } : {}), state, ttlSeconds: ttlMs / 1000 })
   }
 
@@ -80,8 +83,7 @@ export class PresenceRoom {
     if (gone) this.#all.delete(session)
     else {
       if (state?.page === true) people.add(agent)
-      const cursor = typeof state?.cursor === "string" ? state.cursor : undefined
-      this.#all.set(session, { agent, section, cursor, until: performance.now() + expiresInMs })
+      this.#all.set(session, { agent, section, place: placeIn(state), until: performance.now() + expiresInMs })
     }
     this.#draw()
   }
@@ -97,4 +99,11 @@ export class PresenceRoom {
       this.others = [...this.#all.values()]
     })
   }
+}
+
+/** Anybody may say anything of themselves: what is no place is left out. */
+function placeIn(state: Partial<PageState> | null | undefined): Place | undefined {
+  const { cursor: head, anchor } = state ?? {}
+  if (typeof head !== "string") return undefined
+  return { head, anchor: typeof anchor === "string" ? anchor : head }
 }

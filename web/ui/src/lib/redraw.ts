@@ -1,6 +1,8 @@
 // Puts newly rendered content in the place of the old one, touching only the elements that differ, so that the
 // reader's selection and place survive others' writing. What is new is marked for a moment.
 
+import { changedSpan } from "./span"
+
 /**
  * Brings container to show next in the place of its children from one to before another (all, if nothing else is said),
  * and gives the elements that are new or hold new text.
@@ -71,16 +73,6 @@ function mark(old: Element, element: Element): void {
     tints.older.add(range)
   }, freshMs / 2)
   setTimeout(() => tints.older.delete(range), freshMs)
-}
-
-/** The span of now that is left when what it begins and ends with like before is taken off. */
-export function changedSpan(before: string, now: string): [from: number, to: number] {
-  const shorter = Math.min(before.length, now.length)
-  let from = 0
-  while (from < shorter && before[from] === now[from]) from++
-  let same = 0
-  while (same < shorter - from && before.at(-1 - same) === now.at(-1 - same)) same++
-  return [from, now.length - same]
 }
 
 function rangeOf(element: Element, from: number, to: number): Range | undefined {

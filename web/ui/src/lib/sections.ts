@@ -1,7 +1,6 @@
 // A document's sections as they stand in a replica. A replica may hold anything at all: what does not fit is
 // passed over, never thrown at.
 
-import { headingOf } from "./markdown"
 import type { SectionId } from "./wire"
 
 export interface SectionContent {
@@ -45,13 +44,6 @@ export function compareSections(a: SectionContent, b: SectionContent): number {
 
 function compareBytes(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
-}
-
-/** What a section is called, its heading or its first words or its id, and the level of the heading, 0 without one. */
-export function titleOf(section: Pick<SectionContent, "id" | "text">): { name: string; level: number } {
-  const { heading, level } = headingOf(section.text)
-  const line = section.text.trim().split("\n", 1)[0]!
-  return { name: heading || (line.length > 40 ? `${line.slice(0, 40).trimEnd()}…` : line || section.id), level }
 }
 
 function isSectionId(id: string): id is SectionId {

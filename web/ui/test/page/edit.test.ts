@@ -95,6 +95,58 @@ test("an agent types along: carets show where everybody is, and undo takes back 
   await Promise.all([a.close(), b.close()])
 })
 
+test("what somebody has selected is seen by others, and stays with its words", async () => {
+  const document = await admin.create("Selected", markdown)
+  const goals = sectionId(document, "Goals")
+  const [a, b] = await Promise.all([openReader(ann, document.slug), openReader(bob, document.slug)])
+  await b.write(goals)
+  const field = await a.write(goals)
+  await field.press("Control+End")
+  for (const key of ["ArrowLeft", "ArrowLeft", "ArrowLeft", "Control+Shift+ArrowLeft"]) await field.press(key)
+  /** Whether the marks cover these words in Bob's editor: all of them, and nothing else. */
+  const covers = (words: string) =>
+    b
+      .section(goals)
+      .locator(".cm-editor")
+      .evaluate((editor, words) => {
+        const line = [...editor.querySelectorAll(".cm-line")].find((each) => each.textContent.includes(words))
+        const range = new Range()
+        const texts = editor.ownerDocument.createTreeWalker(line!, NodeFilter.SHOW_TEXT)
+        for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+          const at = node.nodeValue!.indexOf(words)
+          if (at < 0) continue
+          range.setStart(node, at)
+          range.setEnd(node, at + words.length)
+        }
+        const [marks, text] = [[...editor.querySelectorAll(".selections .selected")].map((mark) => mark.getBoundingClientRect()), range.getBoundingClientRect()]
+        return marks.length === 1 && Math.abs(marks[0]!.left - text.left) < 2 && Math.abs(marks[0]!.right - text.right) < 2
+      }, words)
+  await expect.poll(() => covers("goal")).toBe(true)
+  await alpha.write(document.slug, goals, (text) => text.replace("One", "One agreed"))
+  await expect.poll(() => bodyOf(b, goals)).toContain("One agreed goal.")
+  await expect.poll(() => covers("goal")).toBe(true)
+  await field.press("ArrowRight")
+  await b.section(goals).locator(".selected").waitFor({ state: "detached" })
+  await Promise.all([a.close(), b.close()])
+})
+
+test("what one wrote is undone after the editor was closed, others wrote, and it was opened again", async () => {
+  const document = await admin.create("Reopened", markdown)
+  const goals = sectionId(document, "Goals")
+  const reader = await openReader(ann, document.slug)
+  await (await reader.write(goals)).press("Control+End")
+  await reader.page.keyboard.type("Ann's goal.")
+  await expect.poll(() => textOf(document.slug, goals)).toContain("Ann's goal.")
+  await reader.page.keyboard.press("Escape")
+  await alpha.write(document.slug, goals, (text) => text.replace("One", "One agreed").replace("Ann's goal", "Ann's first goal"))
+  await reader.section(goals).locator(".prose").getByText("Ann's first goal.").waitFor()
+  await (await reader.write(sectionId(document, "Risks"))).press("Escape")
+  await reader.write(goals)
+  await expect.poll(() => pressed(reader, "Control+z", document.slug, goals)).toMatch(/^## Goals\n\nOne agreed goal\.\n\n ?first ?$/)
+  await expect.poll(() => pressed(reader, "Control+y", document.slug, goals)).toContain("Ann's first goal.")
+  await reader.close()
+})
+
 test("a section with CRLF keeps it, its new lines have it, and positions are true behind it", async () => {
   const document = await admin.create("CRLF", "# Draft\r\n\r\nOne.\r\nTwo.\r\n")
   const draft = sectionId(document, "Draft")

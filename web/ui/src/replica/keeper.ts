@@ -1,0 +1,123 @@
+// The replica of one document, kept by the stock automerge-repo client, and what the page is told of it.
+
+import { diff, getHeads, type Heads } from "@automerge/automerge/slim"
+import { Repo, type AutomergeUrl, type DocHandle } from "@automerge/automerge-repo/slim"
+import { IndexedDBStorageAdapter } from "@automerge/automerge-repo-storage-indexeddb"
+import type { LinkState } from "../lib/events"
+import { localName, localStore } from "../lib/local"
+import { paced } from "../lib/paced"
+import { readContent, type SectionContent } from "../lib/sections"
+import type { Agent, DocumentUrl, SectionId } from "../lib/wire"
+import { Adapter } from "./adapter"
+import { knows, readString, type Root } from "./document"
+import type { ReplicaReply, TextRequest } from "./messages"
+import { SectionText } from "./sectiontext"
+
+/** A connection that did not come about within this time is called down. */
+const patienceMs = 5_000
+/** The page is told of changes at most once in so many milliseconds: a frame. */
+const frameMs = 16
+
+export class Keeper {
+  readonly #repo: Repo
+  readonly #adapter: Adapter
+  #handle: DocHandle<Root> | undefined
+  /** The server's, as it last told them. It answers only when what it has is on its disk. */
+  #serverHeads: Heads | undefined
+  #caughtUp = false
+  /** Written in since everything was saved last. */
+  #written = new Set<SectionId>()
+  #told = new Map<SectionId, SectionContent>()
+  readonly #texts = new Map<SectionId, SectionText>()
+  readonly #patience: ReturnType<typeof setTimeout>
+  readonly #publish = paced(frameMs, () => this.#tellContent())
+
+  constructor(
+    { url, writer, server }: { url: DocumentUrl; writer: Agent; server: string },
+    private readonly tell: (reply: ReplicaReply) => void,
+  ) {
+    this.#adapter = new Adapter(server)
+    this.#adapter.on("peer-candidate", () => this.#link("open"))
+    this.#adapter.on("peer-disconnected", () => this.#link("down"))
+    this.#adapter.refused = (closeCode) => {
+      this.#adapter.end()
+      tell({ type: "refused", closeCode })
+    }
+    this.#patience = setTimeout(() => this.#link("down"), patienceMs)
+    this.#repo = new Repo({
+      network: [this.#adapter],
+      storage: new IndexedDBStorageAdapter(localName(writer), localStore),
+    })
+    this.#repo.synchronizer.on("sync-state", ({ syncState }) => {
+      this.#serverHeads = syncState.theirHeads ?? undefined
+      // It is told before the document has what came along.
+      queueMicrotask(this.#publish)
+    })
+    void this.#follow(url)
+  }
+
+  reconnect(): void {
+    this.#adapter.again()
+  }
+
+  async flush(): Promise<void> {
+    if (this.#handle?.isReady()) await this.#repo.flush()
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#patience)
+    this.#adapter.end()
+    await this.flush()
+  }
+
+  text(section: SectionId, request: TextRequest): void {
+    if (request.type === "begin") this.#texts.set(section, new SectionText(this.#handle!, section, (reply) => this.tell({ type: "text", section, reply })))
+    else if (request.type === "end") this.#texts.delete(section)
+    else {
+      if (request.type === "push") this.#written.add(section)
+      this.#texts.get(section)?.take(request)
+    }
+  }
+
+  async #follow(url: DocumentUrl): Promise<void> {
+    // "unavailable" is no end: it is what the client concludes when the server was slow or away, and the
+    // document still comes when the socket does.
+    const handle = await this.#repo.find<Root>(url as string as AutomergeUrl, { allowableStates: ["ready", "unavailable"] })
+    this.#handle = handle
+    handle.on("change", ({ patches }) => {
+      for (const text of this.#texts.values()) text.changed(patches)
+      this.#publish()
+    })
+    this.#publish()
+  }
+
+  #tellContent(): void {
+    const [handle, theirs] = [this.#handle, this.#serverHeads]
+    if (!handle?.isReady() || !theirs) return
+    const doc = handle.doc()
+    const mine = getHeads(doc)
+    const saved = mine.length === theirs.length && mine.every((head) => theirs.includes(head))
+    if (!this.#caughtUp) {
+      if (!saved && !knows(doc, theirs)) return
+      this.#caughtUp = true
+      if (!saved) this.#written = sectionsIn(diff(doc, theirs, mine)) // of an earlier page
+    }
+    const { title, sections, removed } = readContent(doc, readString)
+    const before = this.#told
+    this.#told = new Map([...sections, ...removed].map((section) => [section.id, section]))
+    const changed = [...this.#told.values()].filter(({ id, text, position }) => text !== before.get(id)?.text || position !== before.get(id)?.position)
+    const ids = (of: SectionContent[]) => of.map(({ id }) => id)
+    this.tell({ type: "content", news: { title, sections: ids(sections), removed: ids(removed), changed } })
+    if (saved) this.#written.clear()
+    this.tell({ type: "unsaved", sections: saved ? undefined : [...this.#written] })
+  }
+
+  #link(state: LinkState): void {
+    clearTimeout(this.#patience)
+    this.tell({ type: "link", state })
+  }
+}
+
+function sectionsIn(patches: ReturnType<typeof diff>): Set<SectionId> {
+  return new Set(patches.flatMap(({ path: [map, id] }) => (map === "sections" && id !== undefined ? [id as SectionId] : [])))
+}
