@@ -14,24 +14,31 @@ import (
 // A document is compacted when so many changes came since it last was, and a quarter of all; when nobody has used it for a
 // while, fewer are enough. So the cost of compaction is a constant for each change, whatever the history. Changes that take a quarter of
 // what a document may take are compacted however few they are: what it may take is not to be used up by rows.
+// And so is a document whose rows are long, and long beside its saved form: a change made beside many others names them all.
 const (
-	compactFrom = 1024
-	compactIdle = 64
-	compactPart = 4
+	compactFrom  = 1024
+	compactIdle  = 64
+	compactPart  = 4
+	compactBytes = 1 << 20
 )
 
 // compaction is one under way: at most one for a document.
 type compaction struct {
 	running bool
 	upto    int
-	retry   int        // not before the document has so many changes
-	never   bool       // the engine cannot save the document: its changes are kept one by one
-	makes   stored     // what it puts in the place of which rows
-	done    chan error // receives once for each that was begun
+	rows    int                // what those that it replaces take
+	retry   int                // not before the document has so many changes
+	never   bool               // the engine cannot save the document: its changes are kept one by one
+	done    chan compactionEnd // receives once for each that was begun
 }
 
-// settle waits for the end of a compaction under way. Before it, what the store has may change from one look to the next:
-// rows go when the saved form comes.
+// compactionEnd is how a compaction ended: with what it stored, or an error.
+type compactionEnd struct {
+	Saved
+	err error
+}
+
+// settle waits for the end of a compaction under way.
 func (d *desk) settle() {
 	if d.compaction.running {
 		d.compacted(<-d.compaction.done)
@@ -44,7 +51,7 @@ func (d *desk) compactable(from int) bool {
 		return false
 	}
 	grown := n - d.upto
-	if d.stored.rows > d.lib.limits.DocumentBytes/compactPart {
+	if d.stored.rows > min(d.lib.limits.DocumentBytes/compactPart, max(compactBytes, compactPart*d.stored.saved)) {
 		return grown > 0
 	}
 	return grown >= from && (from <= compactIdle || compactPart*grown >= n)
@@ -72,34 +79,50 @@ func rawBytes(changes []crdt.Change) (sum int) {
 	return sum
 }
 
-// compact makes the saved form and the index of the document as it is and has them stored in the background. The
+// compact has the saved form and the index of the document as it is made and stored, beside the document, which goes on. The
 // rows go only in the transaction that brings the saved form, and only when that names the heads that the graph
-// has. Nothing that was acknowledged is ever without one of the two.
+// had. Nothing that was acknowledged is ever without one of the two.
 func (d *desk) compact(ctx context.Context) error {
 	if err := d.flushFolds(ctx, true); err != nil { // only changes that are in the log can lose their rows
 		return err
 	}
-	d.compaction.upto = d.graph.Len()
-	saved, err := d.prepare(ctx)
+	index, err := d.makeIndex()
+	d.compaction.upto, d.compaction.rows = d.graph.Len(), d.stored.rows
 	if err != nil {
-		d.compacted(err)
+		d.compacted(compactionEnd{err: fmt.Errorf("make index: %w", err)})
 		return nil
 	}
-	d.compaction.running, d.compaction.makes = true, stored{len(saved.Chunk) + len(saved.Index), d.stored.rows}
-	d.lib.wg.Go(func() { d.compaction.done <- d.lib.store.Compact(ctx, d.id, saved) })
+	d.compaction.running = true
+	saved, heads := Saved{Upto: int64(d.graph.Len()), Index: index}, slices.Clone(d.graph.Heads())
+	d.lib.wg.Go(func() { d.compaction.done <- d.lib.compact(ctx, d.id, saved, heads) })
 	return nil
 }
 
-func (d *desk) prepare(ctx context.Context) (Saved, error) {
-	chunk, err := d.save(ctx)
+// compact makes the chunk of a saved form, which is to name the heads, of the one before and the rows behind it, and stores it.
+func (l *Library) compact(ctx context.Context, id crdt.DocumentID, saved Saved, heads []crdt.Hash) compactionEnd {
+	chunk, raws, err := l.stored(ctx, id, int(saved.Upto))
 	if err != nil {
-		return Saved{}, err
+		return compactionEnd{err: err}
 	}
-	index, err := d.makeIndex()
+	if saved.Chunk, err = l.engine.Save(ctx, parts(chunk, raws)); err != nil {
+		return compactionEnd{err: unavailable("save document", err)}
+	}
+	if err := namesHeads(saved.Chunk, heads); err != nil {
+		return compactionEnd{err: err}
+	}
+	return compactionEnd{saved, l.store.Compact(ctx, id, saved)}
+}
+
+// namesHeads says that a saved document is the one that the graph knows.
+func namesHeads(chunk []byte, want []crdt.Hash) error {
+	heads, err := crdt.SavedHeads(chunk)
 	if err != nil {
-		return Saved{}, fmt.Errorf("make index: %w", err)
+		return fmt.Errorf("save document: %w", err)
 	}
-	return Saved{Upto: int64(d.graph.Len()), Chunk: chunk, Index: index}, nil
+	if !slices.Equal(heads, want) {
+		return errors.New("save document: the engine has other heads than the graph")
+	}
+	return nil
 }
 
 // save has the engine write the document, and checks that it is the one that the graph knows.
@@ -112,25 +135,27 @@ func (d *desk) save(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, unavailable("save document", err)
 	}
-	heads, err := crdt.SavedHeads(chunk)
-	if err != nil {
-		return nil, fmt.Errorf("save document: %w", err)
-	}
-	if !slices.Equal(heads, d.graph.Heads()) {
-		return nil, fmt.Errorf("save document: the engine has other heads than the graph")
-	}
-	return chunk, nil
+	return chunk, namesHeads(chunk, d.graph.Heads())
 }
 
 // compacted notes how a compaction ended. One that failed is tried again when the document has grown some more.
-func (d *desk) compacted(err error) {
+func (d *desk) compacted(c compactionEnd) {
 	d.compaction.running = false
-	if err != nil {
-		d.lib.log.Error("compact document", "document", d.id, "err", err)
+	if c.err != nil {
+		d.lib.log.Error("compact document", "document", d.id, "err", c.err)
 		d.compaction.retry = d.graph.Len() + compactIdle
-		d.compaction.never = errors.Is(err, engine.ErrUnsavable)
+		d.compaction.never = errors.Is(c.err, engine.ErrUnsavable)
 		return
 	}
 	d.upto = d.compaction.upto
-	d.stored = stored{d.compaction.makes.saved, d.stored.rows - d.compaction.makes.rows}
+	d.stored = stored{len(c.Chunk) + len(c.Index), d.stored.rows - d.compaction.rows}
+	if d.loaded == nil {
+		return
+	}
+	after, err := d.Raw(d.graph.From(d.upto), true)
+	if err != nil {
+		d.lib.log.Error("read what came during a compaction", "document", d.id, "err", err)
+		return
+	}
+	d.loaded.Rebase(append([][]byte{c.Chunk}, after...))
 }

@@ -256,6 +256,61 @@ func TestAFailedCompactionIsTriedAgain(t *testing.T) {
 	})
 }
 
+// slowSaver is an engine that takes a minute to save what a compaction gives it.
+type slowSaver struct{ engine.Engine }
+
+func (e slowSaver) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
+	time.Sleep(time.Minute)
+	return e.Engine.Save(ctx, parts)
+}
+
+// A document does not wait for its compaction, and what comes meanwhile stays behind it as rows.
+func TestADocumentGoesOnWhileItIsCompacted(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		if err := w.Library.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if w.Library, err = doc.Open(doc.Options{Store: w.store, Engine: slowSaver{w.engine}, Leases: w.keeper}); err != nil {
+			t.Fatal(err)
+		}
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		peer := w.typed(id, sid, 1023) // and begins
+		began := time.Now()
+		for range 30 {
+			peer.insert(sid, 0, "meanwhile ")
+			peer.settle()
+			if _, err := w.EditSection(t.Context(), alice, id, sid, doc.OpsEdit{Ops: []doc.TextOp{{Insert: "too "}}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		peer.settle()
+		if took := time.Since(began); took > 60*pause {
+			t.Errorf("sixty changes during a compaction took %v", took)
+		}
+		if rows, upto := w.rows(id); rows != 1084 || upto != 0 {
+			t.Fatalf("%d rows behind change %d before the compaction ended", rows, upto)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if rows, upto := w.rows(id); rows != 60 || upto != 1024 {
+			t.Errorf("%d rows behind change %d", rows, upto)
+		}
+		for range 2 {
+			if got := w.read(id).Sections[0].Text; got != peer.text(sid) || strings.Count(got, "meanwhile") != 30 || strings.Count(got, "too") != 30 {
+				t.Errorf("the text has %d words, the replica's %d", len(strings.Fields(got)), len(strings.Fields(peer.text(sid))))
+			}
+			peer.at.Detach()
+			w.log(id)
+			w.crash()
+			peer = w.attachNative(alice, id)
+			peer.settle()
+		}
+		peer.at.Detach()
+	})
+}
+
 // The rows are gone from the store, and the desk does not know it yet, when the engine has to load the document again.
 func TestADocumentIsLoadedWhileItsCompactionEnds(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {

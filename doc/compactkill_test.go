@@ -74,24 +74,14 @@ func (k *killer) Compact(ctx context.Context, id crdt.DocumentID, saved doc.Save
 	return err
 }
 
-func (k *killer) Load(ctx context.Context, id crdt.DocumentID, parts [][]byte) (engine.Document, error) {
-	d, err := k.Engine.Load(ctx, id, parts)
-	return killerDocument{d, k}, err
+func (k *killer) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
+	k.at(compactSteps[2])
+	saved, err := k.Engine.Save(ctx, parts)
+	k.at(compactSteps[3])
+	return saved, err
 }
 
 func (k *killer) Close() error { return errors.Join(k.Engine.Close(), k.Store.Close()) }
-
-type killerDocument struct {
-	engine.Document
-	killer *killer
-}
-
-func (d killerDocument) Save(ctx context.Context) ([]byte, error) {
-	d.killer.at(compactSteps[2])
-	saved, err := d.Document.Save(ctx)
-	d.killer.at(compactSteps[3])
-	return saved, err
-}
 
 // deaf is a replica that listens to nothing.
 type deaf struct{}

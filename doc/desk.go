@@ -48,6 +48,7 @@ type desk struct {
 	exists  bool
 	wrote   bool      // since it was opened
 	stepped time.Time // when peers were last told of something new
+	pace    pace
 	peers   map[*Attachment]struct{}
 	feeds   feeds
 	orphans []orphan
@@ -59,6 +60,7 @@ type desk struct {
 	origins origins
 	tail    tail
 	upto    int // the number of the last change in the store's saved form; the graph numbers its changes alike
+	kept    int // the number of the last one that is stored
 	stored  stored
 	whole   whole
 
@@ -223,8 +225,8 @@ func (d *desk) serveNext(ctx context.Context) error {
 			return err
 		}
 		return why
-	case err := <-d.compaction.done:
-		d.compacted(err)
+	case c := <-d.compaction.done:
+		d.compacted(c)
 		return nil
 	case <-d.unload:
 		d.putAway()
@@ -382,11 +384,10 @@ func (d *desk) commit(ctx context.Context, s *step) error {
 		}
 		d.exists = true
 		d.lib.announce(*s.create)
-		return nil
-	}
-	if _, err := d.lib.store.Append(ctx, d.id, s.Append); err != nil {
+	} else if _, err := d.lib.store.Append(ctx, d.id, s.Append); err != nil {
 		return fmt.Errorf("append to document: %w", err)
 	}
+	d.kept += len(s.Changes)
 	return nil
 }
 

@@ -6,12 +6,19 @@ import "time"
 // commit, one message to each peer. DESIGN.md says why it is so long.
 const gatherPause = 20 * time.Millisecond
 
+// A document is busy while others than before bring at least busyChanges within busyTime. Four people who type are slower,
+// and for one who is fast there is nobody to wait for.
+const (
+	busyChanges = 10
+	busyTime    = 200 * time.Millisecond
+)
+
 // patience is how a request may be made to wait for others. The greater waits whenever the less does.
 type patience int32
 
 const (
 	none    patience = iota // somebody waits for it who has nothing else to do
-	bringer                 // as long as the last step is fresh: a replica's changes or questions
+	bringer                 // as long as the last step is fresh, or the document busy: a replica's changes or questions
 	teller                  // at any time: a replica says what it has, and expects no answer
 )
 
@@ -37,7 +44,9 @@ func (d *desk) gather(first *request) []*request {
 			select {
 			case r := <-d.requests:
 				batch = append(batch, r)
-				least = min(least, r.patience())
+				if p := r.patience(); p < least {
+					least, began = p, d.lib.now()
+				}
 			default:
 				return
 			}
@@ -64,14 +73,32 @@ func (d *desk) gather(first *request) []*request {
 	return batch
 }
 
-// left is how long a batch may still wait for more that began at a time.
+// left is how long a batch may still wait for more, of which those of the least patience began to come at a time.
 func (d *desk) left(least patience, began time.Time) time.Duration {
 	since := began
-	switch least {
-	case none:
+	switch {
+	case least == none:
 		return 0
-	case bringer:
+	case least == bringer && !d.pace.busy(began):
 		since = d.stepped
 	}
 	return min(gatherPause, gatherPause-d.lib.now().Sub(since)) // the clock may go back
 }
+
+// pace remembers when the latest changes were merged that came from another replica than the one before, in a ring.
+type pace struct {
+	at   [busyChanges]time.Time
+	next int // the oldest
+	last *Attachment
+}
+
+func (p *pace) note(from *Attachment, now time.Time) {
+	if from == p.last {
+		return
+	}
+	p.last = from
+	p.at[p.next] = now
+	p.next = (p.next + 1) % busyChanges
+}
+
+func (p *pace) busy(now time.Time) bool { return now.Sub(p.at[p.next]) < busyTime }

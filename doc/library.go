@@ -197,7 +197,7 @@ func (l *Library) newDesk(id crdt.DocumentID) *desk {
 	return &desk{
 		lib: l, id: id, requests: make(chan *request, l.limits.Queue),
 		ending: make(chan *code.Error, 1), ended: make(chan struct{}),
-		wake: make(chan struct{}, 1), unload: make(chan struct{}, 1), unneeded: make(chan struct{}, 1), compaction: compaction{done: make(chan error, 1)},
+		wake: make(chan struct{}, 1), unload: make(chan struct{}, 1), unneeded: make(chan struct{}, 1), compaction: compaction{done: make(chan compactionEnd, 1)},
 		graph: crdt.NewGraph(), objects: crdt.NewObjects(), tail: newTail(),
 		stale: map[SectionID]bool{}, peers: map[*Attachment]struct{}{},
 	}

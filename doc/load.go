@@ -44,7 +44,7 @@ func (d *desk) load(ctx context.Context) error {
 		}
 		d.upto = int(saved.Upto)
 	}
-	err = d.eachRow(ctx, func(row ChangeRow) error {
+	err = d.lib.eachRow(ctx, d.id, d.upto, func(row ChangeRow) error {
 		if !row.Logged {
 			d.folds.addRow(row)
 		}
@@ -53,13 +53,14 @@ func (d *desk) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.kept = d.graph.Len()
 	return d.flushFolds(ctx, true)
 }
 
-// eachRow goes over the rows of the changes behind the saved form.
-func (d *desk) eachRow(ctx context.Context, do func(ChangeRow) error) error {
-	for after := int64(d.upto); ; {
-		page, err := d.lib.store.Changes(ctx, d.id, after, loadPage)
+// eachRow goes over the rows of a document's changes behind a number.
+func (l *Library) eachRow(ctx context.Context, id crdt.DocumentID, upto int, do func(ChangeRow) error) error {
+	for after := int64(upto); ; {
+		page, err := l.store.Changes(ctx, id, after, loadPage)
 		if err != nil {
 			return fmt.Errorf("read changes: %w", err)
 		}
@@ -108,31 +109,57 @@ func (d *desk) remember(c crdt.Change, author Agent) touched {
 	return t
 }
 
+// stored reads all that a document is stored as: the saved form and the rows behind it, up to a change. A compaction may put
+// a new form in the place of rows between two looks; then it looks again.
+func (l *Library) stored(ctx context.Context, id crdt.DocumentID, upto int) (chunk []byte, raws [][]byte, err error) {
+	for range 3 {
+		saved, err := l.store.Saved(ctx, id, true)
+		if err != nil {
+			return nil, nil, err
+		}
+		raws = raws[:0]
+		last, follows := saved.Upto, true
+		err = l.eachRow(ctx, id, int(saved.Upto), func(row ChangeRow) error {
+			if row.Number <= int64(upto) {
+				follows = follows && row.Number == last+1
+				last = row.Number
+				raws = append(raws, row.Raw)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if follows && last == int64(upto) {
+			return saved.Chunk, raws, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("read stored document %s: its rows do not lead from the saved form to change %d", id, upto)
+}
+
+// parts is what the engine loads a stored document from.
+func parts(chunk []byte, raws [][]byte) [][]byte {
+	if chunk == nil {
+		return raws
+	}
+	return append([][]byte{chunk}, raws...)
+}
+
 // engine gives the document in the engine, loading it if need be.
 func (d *desk) engine(ctx context.Context) (engine.Document, error) {
 	d.used = d.lib.now()
 	if d.loaded != nil {
 		return d.loaded, nil
 	}
-	d.settle()
-	var parts [][]byte
-	if d.upto > 0 {
-		saved, err := d.lib.store.Saved(ctx, d.id, true)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, saved.Chunk)
-	}
+	var chunk []byte
+	var raws [][]byte
 	if d.exists {
-		err := d.eachRow(ctx, func(row ChangeRow) error {
-			parts = append(parts, row.Raw)
-			return nil
-		})
-		if err != nil {
+		var err error
+		if chunk, raws, err = d.lib.stored(ctx, d.id, d.kept); err != nil {
 			return nil, err
 		}
 	}
-	doc, err := d.lib.engine.Load(ctx, d.id, parts)
+	doc, err := d.lib.engine.Load(ctx, d.id, parts(chunk, raws))
 	if err != nil {
 		err = unavailable("load document", err)
 		d.lib.fault(d.id, err)

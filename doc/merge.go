@@ -178,6 +178,7 @@ func (b *brought) refuse(why error) {
 func (d *desk) stageChange(ctx context.Context, s *step, b *brought, c crdt.Change, created bool) error {
 	t := d.remember(c, b.author)
 	s.changed = true
+	d.pace.note(b.from, s.at)
 	b.touched.merge(t)
 	b.last = c.Hash
 	row := ChangeRow{Hash: c.Hash, Author: b.author, Sections: t.sectionIDs(), Logged: true, At: s.at, Raw: c.Raw}

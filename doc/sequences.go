@@ -93,13 +93,12 @@ func (d *desk) makeSequence(ctx context.Context, sid SectionID) (*crdt.Sequence,
 		}
 		return nil
 	}
-	d.settle()
-	saved, err := d.lib.store.Saved(ctx, d.id, true)
+	chunk, raws, err := d.lib.stored(ctx, d.id, d.kept)
 	if err != nil {
 		return nil, err
 	}
-	if saved.Upto > 0 {
-		changes, err := d.lib.engine.Unpack(ctx, saved.Chunk)
+	if chunk != nil {
+		changes, err := d.lib.engine.Unpack(ctx, chunk)
 		if err != nil {
 			return nil, fmt.Errorf("unpack saved document: %w", err)
 		}
@@ -118,8 +117,10 @@ func (d *desk) makeSequence(ctx context.Context, sid SectionID) (*crdt.Sequence,
 		}
 		return take(changes[0])
 	}
-	if err := d.eachRow(ctx, func(row ChangeRow) error { return takeRaw(row.Raw) }); err != nil {
-		return nil, err
+	for _, raw := range raws {
+		if err := takeRaw(raw); err != nil {
+			return nil, err
+		}
 	}
 	for _, h := range d.graph.From(taken) {
 		raw, ok := d.tail.raws[h]

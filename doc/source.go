@@ -84,7 +84,7 @@ func (d *desk) Whole() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.whole = whole{saved.Chunk, d.upto}
+		d.whole = whole{saved.Chunk, int(saved.Upto)}
 	}
 	if d.graph.Len()-d.whole.upto > wholeTail && !d.compaction.never {
 		switch chunk, err := d.save(d.lib.ctx); {

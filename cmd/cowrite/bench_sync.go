@@ -149,11 +149,18 @@ func (c benchSync) compare(ctx context.Context, p *Program) error {
 	return nil
 }
 
-// reference runs the fan-out against the reference server at the highest rate that it bears: it is halved until
-// nothing is lost.
+// referenceRuns is how often the highest rate that the reference server bears is looked for, between none and that of the load.
+const referenceRuns = 4
+
+// reference runs the fan-out against the reference server at the highest rate that it bears: that of the load, or what
+// halving the interval finds.
 func (c benchSync) reference(ctx context.Context, p *Program, l syncbench.Load, own *measured,
 	run func(string, syncbench.Load, ...*measured) ([]row, error)) error {
-	for range 5 {
+	full := l.Rate
+	borne, notBorne := 0.0, 2*full
+	var less float64 // at the highest rate that was borne
+	for range referenceRuns {
+		l.Rate = (borne + notBorne) / 2
 		reference, err := startServer(ctx, "reference", exec.CommandContext(ctx, "node", c.Reference))
 		if err != nil {
 			return err
@@ -165,14 +172,22 @@ func (c benchSync) reference(ctx context.Context, p *Program, l syncbench.Load, 
 		}
 		if err != nil { // it cuts clients off when it cannot keep up
 			fmt.Fprintf(p.Stdout, "not borne: %v\n", err)
-			l.Rate /= 2
+			notBorne = l.Rate
 			continue
 		}
-		fmt.Fprintf(p.Stdout, "CPU per delivery: %.1f times less than the reference server's\n", ratio(rows[1].PerDelivery(), rows[0].PerDelivery()))
-		if rows[1].Lost == 0 && rows[1].Diverged == 0 {
-			return nil
+		times := ratio(rows[1].PerDelivery(), rows[0].PerDelivery())
+		fmt.Fprintf(p.Stdout, "CPU per delivery: %.1f times less than the reference server's\n", times)
+		if rows[1].Lost > 0 || rows[1].Diverged > 0 {
+			notBorne = l.Rate
+			continue
 		}
-		l.Rate /= 2
+		borne, less = l.Rate, times
+		if borne == full {
+			break
+		}
+	}
+	if borne > 0 {
+		fmt.Fprintf(p.Stdout, "at %g edits/s, the highest rate found that it bears: %.1f times less\n", borne, less)
 	}
 	return nil
 }

@@ -67,6 +67,14 @@ func (e *inProcess) Load(ctx context.Context, _ crdt.DocumentID, parts [][]byte)
 	return d, nil
 }
 
+func (e *inProcess) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
+	d, err := e.Load(ctx, crdt.DocumentID{}, parts)
+	if err != nil {
+		return nil, err
+	}
+	return d.Save(ctx)
+}
+
 func (e *inProcess) Unpack(ctx context.Context, chunk []byte) (changes []crdt.Change, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -367,6 +375,9 @@ func (d *document) Save(ctx context.Context) (saved []byte, err error) {
 	defer catch(&err)
 	return d.doc.Save(), nil
 }
+
+// Rebase does nothing: what is in this process is never loaded again.
+func (d *document) Rebase([][]byte) {}
 
 // Close leaves the memory, which is not Go's, to the binding's finalizers.
 func (d *document) Close() error {

@@ -26,6 +26,10 @@ type Engine interface {
 	// *BadChangeError.
 	Unpack(ctx context.Context, chunk []byte) ([]crdt.Change, error)
 
+	// Save returns the document that is made of stored parts as one saved chunk, and holds up none that is loaded
+	// meanwhile. ErrUnsavable when it would be of no use.
+	Save(ctx context.Context, parts [][]byte) ([]byte, error)
+
 	// Close ends all documents.
 	Close() error
 }
@@ -52,6 +56,10 @@ type Document interface {
 
 	// Save returns the whole document as one saved chunk. ErrUnsavable when it would be of no use.
 	Save(ctx context.Context) ([]byte, error)
+
+	// Rebase says that the document as it is can be had from these parts too, as Load takes them: a short form for when
+	// it has to be loaded again.
+	Rebase(parts [][]byte)
 
 	// Close lets the document's memory go. The engine lives on.
 	Close() error

@@ -38,15 +38,20 @@ func (j *journal) add(part []byte) {
 	j.bytes += len(part)
 }
 
-func (j *journal) replace(saved []byte) {
-	j.parts, j.bytes, j.saved = [][]byte{saved}, len(saved), len(saved)
+// replace puts a saved form and what came after it in the place of all.
+func (j *journal) replace(saved []byte, after ...[]byte) {
+	*j = journal{parts: [][]byte{saved}, bytes: len(saved), saved: len(saved)}
+	for _, part := range after {
+		j.add(part)
+	}
 }
 
 // A journal is saved afresh when it is longer than compactFrom bytes and than compactFactor times what it was when last
-// saved: one character typed takes about a hundred bytes as a change and half of one in a saved document.
+// saved: one character typed takes about a hundred bytes as a change and half of one in a saved document. That holds
+// the document up, and is for an owner that does not give it a shorter form before.
 const (
-	compactFrom   = 1 << 20
-	compactFactor = 8
+	compactFrom   = 4 << 20
+	compactFactor = 16
 )
 
 func (j *journal) long() bool { return j.bytes > max(compactFrom, compactFactor*j.saved) }
@@ -263,6 +268,12 @@ func (d *workerDocument) Save(ctx context.Context) ([]byte, error) {
 	}
 	d.journal.replace(saved)
 	return saved, nil
+}
+
+// Rebase shortens the journal.
+func (d *workerDocument) Rebase(parts [][]byte) {
+	d.journal.replace(parts[0], parts[1:]...)
+	d.foreign = len(parts) > 1
 }
 
 // compact shortens the journal when it is time. When that fails the journal is as good as before, and the next write

@@ -250,6 +250,24 @@ func (w *workers) Unpack(ctx context.Context, chunk []byte) ([]crdt.Change, erro
 	return changes, nil
 }
 
+// Save is the spare worker's work: nobody's document is on it.
+func (w *workers) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
+	var number uint64
+	a, err := w.try(ctx, func(p *process) (reply, error) {
+		w.spare.lastDoc++
+		number = w.spare.lastDoc
+		if a, err := p.call(request{Method: methodLoad, Doc: number, Parts: parts}); err != nil {
+			return a, fmt.Errorf("load: %w", err)
+		}
+		return p.call(request{Method: methodSave, Doc: number})
+	})
+	w.leave(w.spare, number)
+	if err != nil {
+		return nil, outcome(err)
+	}
+	return a.Parts[0], w.verify(ctx, a.Parts[0])
+}
+
 // verify has the spare worker load a saved document.
 func (w *workers) verify(ctx context.Context, saved []byte) error {
 	var number uint64

@@ -203,16 +203,55 @@ func TestJournalIsShortened(t *testing.T) {
 	e := openWorkers(t, WorkerOptions{Workers: 1})
 	d := load(t, e)
 	long := strings.Repeat("all the same ", 10_000)
-	for i := range 20 {
+	const edits = 80
+	for i := range edits {
 		edit(t, d, nil, Put{crdt.Path{"key"}, fmt.Sprint(i, long)})
 	}
 	j := d.(*workerDocument).journal
-	if len(j.parts) > 20 || j.saved == 0 {
+	if len(j.parts) > edits || j.saved == 0 {
 		t.Errorf("%d parts of %d bytes, %d of them saved", len(j.parts), j.bytes, j.saved)
 	}
 	again := load(t, e, j.parts...)
-	if v := read(t, again, nil, "key"); v != fmt.Sprint(19, long) {
+	if v := read(t, again, nil, "key"); v != fmt.Sprint(edits-1, long) {
 		t.Error("the journal is not the document")
+	}
+}
+
+// What is made of stored parts is saved beside the documents, whose worker is not asked; what that cannot be done with is
+// told by name.
+func TestPartsAreSavedBesideTheDocuments(t *testing.T) {
+	e := openWorkers(t, WorkerOptions{Workers: 1})
+	changes := changesOn(t, 1, nil, "one", "two", "three")
+	var parts [][]byte
+	for _, c := range changes {
+		parts = append(parts, c.Raw)
+	}
+	d := load(t, e, parts...)
+	<-e.seats[0].turn
+	saved, err := e.Save(t.Context(), parts)
+	e.seats[0].turn <- struct{}{}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if heads, err := crdt.SavedHeads(saved); err != nil || !slices.Equal(heads, []crdt.Hash{changes[2].Hash}) {
+		t.Errorf("the heads are %v, %v", heads, err)
+	}
+	// From now on it is loaded from the short form.
+	next := edit(t, d, nil, Put{crdt.Path{"next"}, "four"})
+	d.Rebase([][]byte{saved, next.Raw})
+	for _, pid := range e.pids() {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := fmt.Sprint(read(t, d, nil, "key"), read(t, d, nil, "next")); v != "threefour" {
+		t.Errorf("it reads %q", v)
+	}
+	damaged := slices.Clone(saved)
+	damaged[len(damaged)-1] ^= 1
+	var bad *BadChangeError
+	if _, err := e.Save(t.Context(), [][]byte{damaged}); !errors.As(err, &bad) {
+		t.Errorf("a damaged part: %v", err)
 	}
 }
 
