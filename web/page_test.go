@@ -29,6 +29,7 @@ func TestThePage(t *testing.T) {
 	server := New(Options{PageFS: fstest.MapFS{
 		"index.html":          {Data: []byte(index)},
 		"favicon.svg":         {Data: []byte("<svg/>")},
+		"sw.js":               {Data: []byte("self.skipWaiting()")},
 		"assets/app-12ab.js":  {Data: []byte(script)},
 		"assets/am-34cd.wasm": {Data: []byte("\x00asm")},
 		".keep":               {},
@@ -41,6 +42,7 @@ func TestThePage(t *testing.T) {
 		"/anything/else":       {"text/html; charset=utf-8", "no-cache", index},
 		"/.keep":               {"text/html; charset=utf-8", "no-cache", index},
 		"/favicon.svg":         {"image/svg+xml", "no-cache", "<svg/>"},
+		"/sw.js":               {"text/javascript; charset=utf-8", "no-cache", "self.skipWaiting()"}, // beside all pages, so that it serves all of them
 		"/assets/app-12ab.js":  {"text/javascript; charset=utf-8", "public, max-age=31536000, immutable", script},
 		"/assets/am-34cd.wasm": {"application/wasm", "public, max-age=31536000, immutable", "\x00asm"},
 	} {
@@ -50,7 +52,7 @@ func TestThePage(t *testing.T) {
 			t.Errorf("%s: %d %v %.40q", path, rec.Code, h, rec.Body)
 		}
 		policy := h.Get("Content-Security-Policy")
-		for _, part := range []string{"default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "style-src 'self';", "img-src 'self' data:;", "connect-src 'self' ws: wss:", "frame-ancestors 'none'"} {
+		for _, part := range []string{"default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "style-src 'self';", "img-src 'self' data:;", "connect-src 'self' ws: wss:", "worker-src 'self';", "frame-ancestors 'none'"} {
 			if !strings.Contains(policy, part) {
 				t.Errorf("%s: %s is not in the policy %s", path, part, policy)
 			}

@@ -1,4 +1,5 @@
-import { readdirSync, rmSync } from "node:fs"
+import { createHash } from "node:crypto"
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { svelte } from "@sveltejs/vite-plugin-svelte"
 import { defineConfig, type Plugin } from "vite"
@@ -22,14 +23,41 @@ const emptyDist: Plugin = {
   },
 }
 
+// The service worker is told what the page consists of, as it was built. The playground does without: its WebAssembly
+// is half of everything, and nobody needs it on the way.
+const shellList: Plugin = {
+  name: "shell-list",
+  apply: "build",
+  writeBundle: {
+    order: "post",
+    handler(options, bundle) {
+      const dir = options.dir ?? "dist"
+      const shell = {
+        version: createHash("sha256").update(readFileSync(join(dir, "index.html"))).digest("base64"),
+        files: Object.keys(bundle)
+          .filter((name) => name.startsWith("assets/") && !/playground/i.test(name))
+          .sort()
+          .map((name) => `/${name}`),
+      }
+      const worker = join(dir, "sw.js")
+      writeFileSync(worker, `const shell = ${JSON.stringify(shell)}\n${readFileSync(worker, "utf8")}`)
+    },
+  },
+}
+
 export default defineConfig({
-  plugins: [svelte(), emptyDist],
+  plugins: [svelte(), emptyDist, shellList],
   worker: { format: "es" },
   build: {
     target: "es2022",
     emptyOutDir: false,
     assetsInlineLimit: 0, // the content security policy allows no data: address for code or styles
     chunkSizeWarningLimit: 700,
+    rolldownOptions: {
+      input: { index: "index.html", sw: "src/shell/sw.ts" },
+      // A service worker rules over what stands beside and below it, and is looked for under one name.
+      output: { entryFileNames: ({ name }) => (name === "sw" ? "sw.js" : "assets/[name]-[hash].js") },
+    },
   },
   server: {
     fs: { allow: [".", "../../lease/testdata"] }, // the playground's scenes

@@ -4,13 +4,13 @@
 import { tick } from "svelte"
 import { SvelteMap } from "svelte/reactivity"
 import { AgentSocket, type Frame } from "./agentsocket"
-import { api } from "./api"
+import { api, ApiError } from "./api"
 import { EventSubscription, type LinkState } from "./events"
 import { nextFrame } from "./frame"
 import { HeldLeases } from "./held"
 import { LeaseBoard } from "./leases.svelte"
 import { LiveText, type ChangedFrame, type OpenedFrame } from "./livetext"
-import { noteUnsaved } from "./local"
+import { keptDocument, noteKept, noteUnsaved } from "./local"
 import { EventLog } from "./log.svelte"
 import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
 import { paced } from "./paced"
@@ -20,6 +20,7 @@ import { PresenceRoom, type PresenceFrame } from "./presence.svelte"
 import { Replica } from "./replica"
 import type { DocumentContent, SectionContent } from "./sections"
 import { session } from "./session.svelte"
+import { keepShell } from "./shell"
 import { titleOf } from "./titles"
 import { inTurn } from "./turns"
 import { refOf, type Agent, type Document, type DocumentRef, type LogEvent, type SectionId, type Version, type Written } from "./wire"
@@ -125,6 +126,8 @@ export class DocumentModel {
   private constructor(
     readonly ref: DocumentRef,
     readonly document: Document,
+    /** The server could not be reached: what there is of the document is in this browser. */
+    private readonly alone: boolean,
   ) {
     this.log = new EventLog(ref)
     this.leases = new LeaseBoard(ref)
@@ -137,14 +140,28 @@ export class DocumentModel {
     this.#show(this.#text.content, false)
   }
 
-  /** Reads the document; what is live about it begins with connect. Throws ApiError. */
-  static async open(ref: DocumentRef): Promise<DocumentModel> {
-    const document = await api.document(ref)
-    return new DocumentModel(refOf(document), document)
+  /**
+   * Reads the document; what is live about it begins with connect. Without the server it is what the reader's browser
+   * keeps of it. Throws ApiError.
+   */
+  static async open(ref: DocumentRef, reader: Agent): Promise<DocumentModel> {
+    try {
+      const document = await api.document(ref)
+      return new DocumentModel(refOf(document), document, false)
+    } catch (error) {
+      const kept = error instanceof ApiError && error.status === 0 ? keptDocument(reader, ref) : undefined
+      if (!kept) throw error
+      return new DocumentModel(refOf(kept), kept, true)
+    }
   }
 
   get me(): Document["me"] {
     return this.document.me
+  }
+
+  /** The text is still to come. */
+  get empty(): boolean {
+    return this.alone && !this.replica && !this.readOnly
   }
 
   get link(): LinkState {
@@ -265,7 +282,7 @@ export class DocumentModel {
   /** Follows the text, until a replica does, and who is there. */
   #followText(): void {
     const socket = new AgentSocket(this.document.documentId, {
-      opening: () => (this.replica ? { view: "log" } : { view: "whole", version: this.#text.version }),
+      opening: () => (this.replica ? { view: "log" } : { view: "whole", ...(this.#text.version ? { version: this.#text.version } : {}) }),
       frame: (frame) => this.#takeFrame(frame),
       link: (state) => {
         this.#socketLink = state
@@ -298,7 +315,7 @@ export class DocumentModel {
 
   #openReplica(): void {
     if (this.#replica || this.#closed) return
-    const replica = new Replica(this.document.url, this.me.agent, {
+    const replica = new Replica(this.document.url, this.me.agent, this.alone, {
       content: (content) => this.#replicaShows(content, replica),
       unsaved: (sections) => this.#unsavedAre(sections),
       link: (state) => (this.#replicaLink = state),
@@ -318,8 +335,11 @@ export class DocumentModel {
     const first = !this.replica
     this.replica = replica
     this.#show(content, true)
+    if (!first) return
     // From here on the socket need not tell the text.
-    if (first) this.#socket?.open()
+    this.#socket?.open()
+    if (!this.alone) noteKept(this.me.agent, this.document)
+    keepShell()
   }
 
   #replicaFailed(): void {

@@ -2,7 +2,7 @@
 // kept for each writer apart (a change counts as its writer's, whoever has signed in meanwhile) until that writer
 // signs out.
 
-import type { Agent, DocumentId } from "./wire"
+import { refOf, type Agent, type Document, type DocumentId, type DocumentRef, type Session, type Version } from "./wire"
 
 /** The database of one writer, and the one store in it. */
 export const localName = (writer: Agent): string => `cowrite:${writer}`
@@ -28,6 +28,39 @@ export function unsavedTitles(writer: Agent): string[] {
   return Object.values(unsavedOf(writer))
 }
 
+const sessionKey = "cowrite:session"
+
+/** Notes who is signed in, or with undefined that nobody is. It opens nothing at the server. */
+export function noteSession(session: Session | undefined): void {
+  if (session) localStorage.setItem(sessionKey, JSON.stringify(session))
+  else localStorage.removeItem(sessionKey)
+}
+
+/** Who was signed in when the server was last reached. */
+export function notedSession(): Session | undefined {
+  return JSON.parse(localStorage.getItem(sessionKey) ?? "null") ?? undefined
+}
+
+const keptKey = (writer: Agent) => `cowrite:kept:${writer}`
+/** So many documents are known without the server, those that were opened last. */
+const mostKept = 100
+
+/** Documents whose replica is in this browser, without their text. The one that was opened last is the first. */
+export function keptDocuments(writer: Agent): Document[] {
+  return JSON.parse(localStorage.getItem(keptKey(writer)) ?? "[]") as Document[]
+}
+
+/** Notes that this browser has a replica of a document. */
+export function noteKept(writer: Agent, document: Document): void {
+  const kept = { ...document, version: "" as Version, sections: [], removed: [] }
+  const others = keptDocuments(writer).filter(({ documentId }) => documentId !== document.documentId)
+  localStorage.setItem(keptKey(writer), JSON.stringify([kept, ...others].slice(0, mostKept)))
+}
+
+export function keptDocument(writer: Agent, ref: DocumentRef): Document | undefined {
+  return keptDocuments(writer).find((document) => refOf(document) === ref || (document.documentId as string) === ref)
+}
+
 const closing = new Set<Promise<unknown>>()
 
 /** What is still being written by who has closed already. */
@@ -39,6 +72,7 @@ export function untilClosed(work: Promise<unknown>): void {
 /** Empties a writer's database, behind what is still being written to it. Nobody may have it open to write any more. */
 export async function forget(writer: Agent): Promise<void> {
   localStorage.removeItem(unsavedKey(writer))
+  localStorage.removeItem(keptKey(writer))
   await Promise.all(closing)
   const database = await new Promise<IDBDatabase>((resolve, reject) => {
     const opening = indexedDB.open(localName(writer), 1)

@@ -25,19 +25,24 @@ export class Replica {
   readonly #texts = new Map<SectionId, (reply: TextReply) => void>()
   #closed = false
 
-  /** What a writer writes is kept in this browser too, under the writer's name, until the server has it. */
+  /**
+   * What a writer writes is kept in this browser too, under the writer's name, until the server has it. Opened alone, a
+   * replica shows what is kept without waiting for the server.
+   */
   constructor(
     url: DocumentUrl,
     writer: Agent,
+    alone: boolean,
     private readonly listener: ReplicaListener,
   ) {
     this.#worker.addEventListener("message", ({ data }: MessageEvent<ReplicaReply>) => this.#take(data))
     this.#worker.addEventListener("error", ({ message }) => this.#fail(message))
     const { protocol, host } = window.location
-    this.#ask({ type: "open", url, writer, server: `${protocol === "https:" ? "wss" : "ws"}://${host}${apiBase}/sync` })
+    this.#ask({ type: "open", url, writer, alone, server: `${protocol === "https:" ? "wss" : "ws"}://${host}${apiBase}/sync` })
     window.addEventListener("offline", this.reconnect)
     window.addEventListener("online", this.reconnect)
     document.addEventListener("visibilitychange", this.#flush)
+    window.addEventListener("beforeunload", this.#flush)
   }
 
   close(): void {
@@ -46,6 +51,7 @@ export class Replica {
     window.removeEventListener("offline", this.reconnect)
     window.removeEventListener("online", this.reconnect)
     document.removeEventListener("visibilitychange", this.#flush)
+    window.removeEventListener("beforeunload", this.#flush)
     untilClosed(
       new Promise<void>((resolve) => {
         this.#worker.addEventListener("message", ({ data }: MessageEvent<ReplicaReply>) => data.type === "closed" && resolve())
@@ -67,9 +73,9 @@ export class Replica {
     }
   }
 
-  /** A tab that is hidden may be gone the next moment. */
-  #flush = () => {
-    if (document.hidden) this.#ask({ type: "flush" })
+  /** A tab that is hidden, or asks whether to be left, may be gone the next moment. */
+  #flush = ({ type }: Event) => {
+    if (document.hidden || type === "beforeunload") this.#ask({ type: "flush" })
   }
 
   #ask(request: ReplicaRequest): void {

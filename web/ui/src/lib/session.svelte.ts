@@ -3,28 +3,36 @@
 import { tick } from "svelte"
 import { ApiError, api, messageOf } from "./api"
 import { forgetHeld } from "./held"
-import { forget, unsavedTitles } from "./local"
+import { forget, notedSession, noteSession, unsavedTitles } from "./local"
 import type { Session } from "./wire"
 
 type State = { phase: "asking" } | { phase: "out"; why: string } | { phase: "in"; session: Session }
 
 class SessionStore {
-  state = $state.raw<State>({ phase: "asking" })
+  #state = $state.raw<State>({ phase: "asking" })
+
+  get state(): State {
+    return this.#state
+  }
 
   /** Signs in with the key of a share link, or else finds out who is signed in already. */
   async begin(token: string | null): Promise<void> {
     try {
-      this.state = { phase: "in", session: token ? await api.signIn(token) : await api.session() }
+      this.#enter(token ? await api.signIn(token) : await api.session())
     } catch (error) {
+      // Without the server, what this browser keeps can be opened by whom it keeps it for.
+      const noted = error instanceof ApiError && error.status === 0 && !token ? notedSession() : undefined
+      if (noted) return this.#enter(noted)
       const plainlyOut = error instanceof ApiError && error.signedOut
       const why = plainlyOut ? (token ? "This link is no longer valid. Ask for a new one, or sign in with a key." : "") : messageOf(error)
-      this.state = { phase: "out", why }
+      if (plainlyOut) this.#leave(why)
+      else this.#state = { phase: "out", why }
     }
   }
 
   /** Throws ApiError when the key is refused. */
   async signIn(key: string): Promise<void> {
-    this.state = { phase: "in", session: await api.signIn(key) }
+    this.#enter(await api.signIn(key))
   }
 
   /** Takes along what this browser keeps for who is signed in; asks first if the server does not have all of it. */
@@ -35,7 +43,7 @@ class SessionStore {
     const titles = new Intl.ListFormat(undefined, { type: "conjunction" }).format(unsaved)
     if (unsaved.length && !confirm(`What you wrote in ${titles} is not on the server yet, and is lost if you sign out now. Sign out all the same?`)) return
     await api.signOut()
-    this.state = { phase: "out", why: "You are signed out." }
+    this.#leave("You are signed out.")
     await tick() // closes what was open
     forgetHeld(agent)
     await forget(agent)
@@ -43,7 +51,17 @@ class SessionStore {
 
   /** The server no longer knows the session. */
   expire(): void {
-    if (this.state.phase === "in") this.state = { phase: "out", why: "Your key is no longer valid: it ended, or it was revoked." }
+    if (this.state.phase === "in") this.#leave("Your key is no longer valid: it ended, or it was revoked.")
+  }
+
+  #enter(session: Session): void {
+    noteSession(session)
+    this.#state = { phase: "in", session }
+  }
+
+  #leave(why: string): void {
+    noteSession(undefined)
+    this.#state = { phase: "out", why }
   }
 }
 

@@ -24,6 +24,8 @@ export class Keeper {
   #handle: DocHandle<Root> | undefined
   /** The server's, as it last told them. It answers only when what it has is on its disk. */
   #serverHeads: Heads | undefined
+  /** What is kept is told without waiting for the server. */
+  readonly #alone: boolean
   #caughtUp = false
   /** Written in since everything was saved last. */
   #written = new Set<SectionId>()
@@ -33,9 +35,10 @@ export class Keeper {
   readonly #publish = paced(frameMs, () => this.#tellContent())
 
   constructor(
-    { url, writer, server }: { url: DocumentUrl; writer: Agent; server: string },
+    { url, writer, alone, server }: { url: DocumentUrl; writer: Agent; alone: boolean; server: string },
     private readonly tell: (reply: ReplicaReply) => void,
   ) {
+    this.#alone = alone
     this.#adapter = new Adapter(server)
     this.#adapter.on("peer-candidate", () => this.#link("open"))
     this.#adapter.on("peer-disconnected", () => this.#link("down"))
@@ -93,15 +96,15 @@ export class Keeper {
 
   #tellContent(): void {
     const [handle, theirs] = [this.#handle, this.#serverHeads]
-    if (!handle?.isReady() || !theirs) return
+    if (!handle?.isReady()) return
     const doc = handle.doc()
     const mine = getHeads(doc)
-    const saved = mine.length === theirs.length && mine.every((head) => theirs.includes(head))
-    if (!this.#caughtUp) {
-      if (!saved && !knows(doc, theirs)) return
+    const saved = theirs !== undefined && mine.length === theirs.length && mine.every((head) => theirs.includes(head))
+    if (!this.#caughtUp && theirs && (saved || knows(doc, theirs))) {
       this.#caughtUp = true
       if (!saved) this.#written = sectionsIn(diff(doc, theirs, mine)) // of an earlier page
     }
+    if (!this.#caughtUp && !this.#alone) return
     const { title, sections, removed } = readContent(doc, readString)
     const before = this.#told
     this.#told = new Map([...sections, ...removed].map((section) => [section.id, section]))
@@ -109,7 +112,8 @@ export class Keeper {
     const ids = (of: SectionContent[]) => of.map(({ id }) => id)
     this.tell({ type: "content", news: { title, sections: ids(sections), removed: ids(removed), changed } })
     if (saved) this.#written.clear()
-    this.tell({ type: "unsaved", sections: saved ? undefined : [...this.#written] })
+    // Before the server told what it has, nothing is known to be saved.
+    if (theirs || this.#written.size) this.tell({ type: "unsaved", sections: saved ? undefined : [...this.#written] })
   }
 
   #link(state: LinkState): void {

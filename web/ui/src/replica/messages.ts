@@ -59,7 +59,7 @@ export type TextReply =
   | { type: "gone" }
 
 export type ReplicaRequest =
-  | { type: "open"; url: DocumentUrl; writer: Agent; server: string }
+  | { type: "open"; url: DocumentUrl; writer: Agent; alone: boolean; server: string }
   /** Replaces a socket that may be dead. */
   | { type: "reconnect" }
   /** Writes to the browser's database what is not there yet: the page may be gone the next moment. */

@@ -1,0 +1,178 @@
+import { createHash } from "node:crypto"
+import { createServer, type Server } from "node:http"
+import type { AddressInfo } from "node:net"
+import type { Browser, Page } from "playwright-core"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { admin, caller, launch, Reader, sectionId, serverUrl, type Caller } from "./world"
+
+let browser: Browser
+let alpha: Caller
+let ann: Caller
+
+beforeAll(async () => {
+  browser = await launch()
+  alpha = await caller("agent-alpha", "editor")
+  ann = await caller("ann", "editor")
+})
+afterAll(() => browser.close())
+
+/** The paths of all that the page keeps for when there is no network, by the cache it is in. */
+const keptFiles = (page: Page) =>
+  page.evaluate(async () => {
+    const names = await caches.keys()
+    return Promise.all(names.map(async (name) => (await (await caches.open(name)).keys()).map(({ url }) => new URL(url).pathname)))
+  })
+
+/** What the browser has of documents: the keys change with each that is written. */
+const keptChunks = (page: Page) =>
+  page.evaluate(
+    () =>
+      new Promise<string[]>((resolve, reject) => {
+        const opening = indexedDB.open("cowrite:ann")
+        opening.onerror = () => reject(opening.error as Error)
+        opening.onsuccess = () => {
+          const reading = opening.result.transaction("documents").objectStore("documents").getAllKeys()
+          reading.onsuccess = () => {
+            opening.result.close()
+            resolve(reading.result.map(String))
+          }
+        }
+      }),
+  )
+
+test("without a network a document is opened, read and written in, and all converge when it is back", async () => {
+  const document = await admin.create("On the train", "# Plan\n\nFor many.\n\n## Goals\n\nOne goal.\n")
+  const goals = sectionId(document, "Goals")
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  page.on("dialog", (dialog) => void dialog.accept()) // leaving what is not saved is asked about
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await reader.live()
+  await page.evaluate(async () => void (await navigator.serviceWorker.ready))
+  await expect.poll(() => keptChunks(page)).not.toEqual([])
+
+  await page.context().setOffline(true)
+  await page.reload()
+  await page.getByText("The link to the server is down.").waitFor()
+  await page.getByText("One goal.").waitFor()
+  await (await reader.write(goals)).press("Control+End")
+  const before = await keptChunks(page)
+  await page.keyboard.insertText("Ann's words.")
+  await page.getByText("Not saved yet: what you wrote in Goals.").waitFor()
+  await expect.poll(() => keptChunks(page)).not.toEqual(before)
+
+  // From the list too, and with what was written without a network.
+  await page.goto(serverUrl)
+  await page.getByRole("link", { name: "On the train" }).click()
+  await page.getByText("Ann's words.").waitFor()
+  await (await reader.write(goals)).press("Control+End")
+  await page.keyboard.type(" And more.")
+  await alpha.write(document.slug, goals, (text) => text.replace("One goal", "Two goals"))
+
+  await page.context().setOffline(false)
+  const merged = "## Goals\n\nTwo goals.\nAnn's words. And more."
+  await expect.poll(async () => (await alpha.section(document.slug, goals)).text).toBe(merged)
+  await reader.live()
+  await page.getByText("Saved", { exact: true }).waitFor()
+  await page.keyboard.press("Escape")
+  await reader.section(goals).getByText("Two goals.").waitFor()
+  await page.locator('li[data-type="section.edited"]', { hasText: "agent-alpha wrote in Goals" }).waitFor()
+
+  const [files, ...others] = await keptFiles(page)
+  expect(others).toEqual([])
+  expect(files).toContain("/")
+  expect(files!.filter((path) => path !== "/" && !path.startsWith("/assets/")), "kept besides the shell").toEqual([])
+
+  // Who signs out takes along what can be opened.
+  await page.getByRole("button", { name: "Sign out" }).click()
+  await page.getByText("You are signed out.").waitFor()
+  await page.context().setOffline(true)
+  await page.goto(`${serverUrl}/d/${document.slug}`)
+  await page.getByText("The server cannot be reached.").waitFor()
+  expect(await page.getByText("Ann's words.").count()).toBe(0)
+  await reader.close()
+})
+
+test("a document that this browser does not have cannot be opened without a network, and the page says so", async () => {
+  const [here, elsewhere] = [await admin.create("Here", "# Here\n"), await admin.create("Elsewhere", "# Elsewhere\n")]
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann, `/d/${here.slug}`)
+  await reader.live()
+  await page.evaluate(async () => void (await navigator.serviceWorker.ready))
+  await page.context().setOffline(true)
+  await page.goto(`${serverUrl}/d/${elsewhere.slug}`)
+  await page.getByText("The server cannot be reached.").waitFor()
+  await page.getByRole("link", { name: "All documents", exact: true }).click()
+  await page.getByRole("link", { name: "Here", exact: true }).waitFor()
+  await reader.close()
+})
+
+test("a new build's shell takes the place of the old one, and one that cannot be had whole does not", async () => {
+  const [index, worker] = await Promise.all(["/", "/sw.js"].map(async (path) => (await fetch(serverUrl + path)).text()))
+  /** Builds that differ in a mark in their entry. */
+  const entryOf = (build: number) => index!.replace("<title>", `<meta name="build" content="${build}"><title>`)
+  const versionOf = (entry: string) => createHash("sha256").update(entry).digest("base64")
+  let [served, promised] = [1, 1]
+  const server: Server = createServer((request, response) => {
+    void (async () => {
+      const path = request.url!
+      response.setHeader("Cache-Control", "no-cache")
+      if (path === "/sw.js") {
+        response.setHeader("Content-Type", "text/javascript")
+        return response.end(worker!.replace(versionOf(index!), versionOf(entryOf(promised))))
+      }
+      const answer = await fetch(serverUrl + path)
+      response.statusCode = answer.status
+      response.setHeader("Content-Type", answer.headers.get("Content-Type")!)
+      response.end(path === "/" ? entryOf(served) : Buffer.from(await answer.arrayBuffer()))
+    })()
+  })
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  const context = await browser.newContext()
+  const page = await context.newPage()
+  const build = () => page.locator('meta[name="build"]').getAttribute("content")
+  const shells = async () => (await page.evaluate(() => caches.keys())).map((name) => name.replace("cowrite-shell-", ""))
+  const update = () => page.evaluate(async () => void (await (await navigator.serviceWorker.ready).update().catch(() => undefined)))
+
+  await page.goto(url)
+  await page.evaluate(async () => void (await navigator.serviceWorker.register("/sw.js")))
+  await page.evaluate(async () => void (await navigator.serviceWorker.ready))
+  expect(await shells()).toEqual([versionOf(entryOf(1))])
+  served = promised = 2
+  await page.reload()
+  expect(await build(), "with a network it is the server's").toBe("2")
+  await update()
+  await expect.poll(shells).toEqual(expect.arrayContaining([1, 2].map((each) => versionOf(entryOf(each)))))
+  // Its turn comes when no page of the old one is open any more.
+  const opened = async () => {
+    await page.goto(url)
+    const found = await shells()
+    await page.goto("about:blank")
+    return found
+  }
+  await expect.poll(opened, { interval: 500 }).toEqual([versionOf(entryOf(2))])
+  await page.goto(url)
+
+  promised = 3 // while the entry is that of 2: the server was replaced in between
+  const end = page.evaluate(async () => {
+    const registration = await navigator.serviceWorker.ready
+    return new Promise<string>((resolve) => {
+      registration.addEventListener("updatefound", () => {
+        const { installing } = registration
+        installing!.addEventListener("statechange", () => installing!.state !== "installed" && installing!.state !== "activating" && resolve(installing!.state))
+      })
+    })
+  })
+  await update()
+  expect(await end).toBe("redundant")
+  expect(await shells()).toEqual([versionOf(entryOf(2))])
+
+  server.closeAllConnections()
+  await new Promise((closed) => server.close(closed))
+  await page.reload()
+  expect(await build()).toBe("2")
+  await page.getByText("The server cannot be reached.").waitFor()
+  await context.close()
+})
