@@ -229,6 +229,33 @@ func TestALongHistoryIsCompactedAndNothingIsLost(t *testing.T) {
 	})
 }
 
+// The change that imported a long text is as long as the text: a replica with nothing gets it saved instead, and what was
+// written since behind it.
+func TestALargeChangeComesSaved(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# Long\n\n" + strings.Repeat("Some words, and some more of them.\n", 8_000))
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		for _, more := range []string{"", "First, "} {
+			if more != "" {
+				writer := w.attachNative(alice, id)
+				writer.settle()
+				writer.insert(sid, 0, more)
+				writer.settle()
+				writer.at.Detach()
+			}
+			fresh := w.attachNative(alice, id)
+			fresh.settle()
+			if got := w.read(id).Sections[0].Text; fresh.text(sid) != got || !strings.HasPrefix(got, more) {
+				t.Errorf("a fresh replica has %d bytes of text, the server %d", len(fresh.text(sid)), len(got))
+			}
+			if fresh.bytes > 50_000 {
+				t.Errorf("a fresh replica was sent %d bytes", fresh.bytes)
+			}
+			fresh.at.Detach()
+		}
+	})
+}
+
 func TestAFailedCompactionIsTriedAgain(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s := w.create("# A\n")

@@ -74,8 +74,13 @@ func (d *desk) unpackInto(found map[crdt.Hash][]byte) error {
 	return nil
 }
 
-// wholeTail is how many changes may follow a chunk before a new one is made.
-const wholeTail = 256
+// A chunk is followed by so many changes of so many bytes at most; then a new one is made. A large change is better
+// saved, too: the one change that imported 1 MB of text takes a peer 4 s and 1 MB of traffic, saved it takes 1.6 s and 18 KB
+// (Automerge 3.5 in Chromium).
+const (
+	wholeTail  = 256
+	wholeBytes = 256 << 10
+)
 
 // Whole is the document for a peer that has little or nothing of it.
 func (d *desk) Whole() ([]byte, error) {
@@ -86,7 +91,13 @@ func (d *desk) Whole() ([]byte, error) {
 		}
 		d.whole = whole{saved.Chunk, int(saved.Upto)}
 	}
-	if d.graph.Len()-d.whole.upto > wholeTail && !d.compaction.never {
+	if d.graph.Len()-d.whole.upto <= wholeTail {
+		all, tail, err := d.chunkAndTail()
+		if err != nil || tail <= wholeBytes {
+			return all, err
+		}
+	}
+	if !d.compaction.never {
 		switch chunk, err := d.save(d.lib.ctx); {
 		case errors.Is(err, engine.ErrUnsavable):
 			d.compaction.never = true
@@ -96,9 +107,16 @@ func (d *desk) Whole() ([]byte, error) {
 			d.whole = whole{chunk, d.graph.Len()}
 		}
 	}
+	all, _, err := d.chunkAndTail()
+	return all, err
+}
+
+// chunkAndTail gives the chunk with the changes behind it, and how many bytes those are.
+func (d *desk) chunkAndTail() (all []byte, tail int, err error) {
 	raws, err := d.Raw(d.graph.From(d.whole.upto), true)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return slices.Concat(append([][]byte{d.whole.chunk}, raws...)...), nil
+	all = slices.Concat(append([][]byte{d.whole.chunk}, raws...)...)
+	return all, len(all) - len(d.whole.chunk), nil
 }
