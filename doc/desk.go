@@ -78,7 +78,8 @@ type desk struct {
 
 // request is one thing to do at a desk.
 type request struct {
-	ctx context.Context
+	ctx  context.Context
+	came time.Time // when it was put in the queue
 
 	// Either: stage does it in the engine and adds to the step what is to be stored. A refusal (*code.Error) must leave
 	// nothing behind; any other error ends the desk.
@@ -119,6 +120,7 @@ func (d *desk) do(r *request) error {
 
 // put gives a request its place in the queue. An error says that it has none, and done is not called.
 func (d *desk) put(r *request) error {
+	r.came = d.lib.now()
 	select {
 	case d.requests <- r:
 	case <-r.ctx.Done():
@@ -137,6 +139,7 @@ func (d *desk) offer(r *request) bool {
 		return false
 	default:
 	}
+	r.came = d.lib.now()
 	select {
 	case d.requests <- r:
 		d.nudge(r)

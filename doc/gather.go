@@ -37,7 +37,7 @@ func (r *request) patience() patience {
 // them have the patience. A desk that waits for more is woken only by what has not.
 func (d *desk) gather(first *request) []*request {
 	batch := []*request{first}
-	least, began := first.patience(), d.lib.now()
+	least, began := first.patience(), first.came
 	take := func() {
 		// What is alone cannot be put back in its place; what came before it is served first.
 		for len(batch) < deskBatch && !batch[len(batch)-1].alone {
@@ -45,7 +45,7 @@ func (d *desk) gather(first *request) []*request {
 			case r := <-d.requests:
 				batch = append(batch, r)
 				if p := r.patience(); p < least {
-					least, began = p, d.lib.now()
+					least, began = p, r.came
 				}
 			default:
 				return
