@@ -112,8 +112,9 @@ export class Keeper {
     const ids = (of: SectionContent[]) => of.map(({ id }) => id)
     this.tell({ type: "content", news: { title, sections: ids(sections), removed: ids(removed), changed } })
     if (saved) this.#written.clear()
+    const unsaved = this.#written.size ? [...this.#written] : undefined
     // Before the server told what it has, nothing is known to be saved.
-    if (theirs || this.#written.size) this.tell({ type: "unsaved", sections: saved ? undefined : [...this.#written] })
+    if (theirs || unsaved) this.tell({ type: "unsaved", sections: unsaved })
   }
 
   #link(state: LinkState): void {
