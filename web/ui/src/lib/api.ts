@@ -3,6 +3,7 @@
 import type {
   Agent,
   BlameRange,
+  DeletedDocument,
   Document,
   DocumentDiff,
   DocumentPage,
@@ -81,6 +82,9 @@ export const api = {
   signIn: (key: string) => call<Session>("POST", "/session", { key }),
   signOut: () => call<unknown>("DELETE", "/session"),
 
+  /** Those of the names that are people's. */
+  people: (names: Agent[]) => call<{ people: Agent[] }>("GET", `/people?${new URLSearchParams(names.map((name) => ["name", name]))}`),
+
   documents: (after?: string) => call<DocumentPage>("GET", `/documents?limit=50${after ? `&after=${encodeURIComponent(after)}` : ""}`),
   createDocument: (title: string, markdown: string) =>
     call<Document>("POST", "/documents", { ...(title ? { title } : {}), ...(markdown ? { markdown } : {}) }),
@@ -96,6 +100,10 @@ export const api = {
   changeDocument: (ref: DocumentRef, change: { title?: string; slug?: string }) =>
     call<Pick<Document, "slug" | "documentId" | "title">>("PATCH", documentPath(ref), change),
   deleteDocument: (ref: DocumentRef) => call<unknown>("DELETE", documentPath(ref)),
+  restoreDocument: (ref: DocumentRef) => call<unknown>("POST", `${documentPath(ref)}/restore`),
+  /** The deleted documents that this reader may restore, the latest first. */
+  deletions: (after?: string) =>
+    call<{ documents: DeletedDocument[]; next?: string }>("GET", `/deletions?limit=50${after ? `&after=${encodeURIComponent(after)}` : ""}`),
   share: (ref: DocumentRef, expiresIn: number) => call<Share>("POST", `${documentPath(ref)}/shares`, { expiresIn }),
 
   addSection: (ref: DocumentRef, text: string) => call<Written>("POST", `${documentPath(ref)}/sections`, { text }),

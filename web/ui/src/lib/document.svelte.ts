@@ -14,7 +14,6 @@ import { keptDocument, noteKept, noteUnsaved } from "./local"
 import { EventLog } from "./log.svelte"
 import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
 import { paced } from "./paced"
-import { people } from "./people.svelte"
 import { QueuePlaces } from "./places"
 import { PresenceRoom, type PresenceFrame } from "./presence.svelte"
 import { Replica } from "./replica"
@@ -88,6 +87,8 @@ export class DocumentModel {
   lastRemoved = $state<SectionId>()
   /** Says why the document cannot be shown (any longer). */
   gone = $state("")
+  /** It is gone because it was deleted. */
+  deleted = $state(false)
   readonly log: EventLog
   readonly leases: LeaseBoard
   readonly places: QueuePlaces
@@ -187,7 +188,6 @@ export class DocumentModel {
   async connect(): Promise<void> {
     const followed = this.#followLog()
     const leased = this.#readLeases()
-    people.add(this.me.agent)
     this.#followText()
     if (this.me.canWrite) inTurn(() => this.#openReplica())
     await Promise.all([followed, leased])
@@ -366,7 +366,8 @@ export class DocumentModel {
   #refused(status: number): void {
     if (this.#closed) return
     if (status === 401) session.expire()
-    this.gone = status === 410 ? "This document was deleted." : "This document can no longer be read with your key."
+    this.deleted = status === 410
+    this.gone = this.deleted ? "This document was deleted." : "This document can no longer be read with your key."
     this.close()
   }
 

@@ -46,6 +46,12 @@ export interface DocumentPage {
   next?: string
 }
 
+/** A document in the list of what is deleted. */
+export interface DeletedDocument extends Pick<DocumentSummary, "slug" | "documentId" | "title"> {
+  deletedAt: string
+  deletedBy: Agent
+}
+
 export interface Section {
   id: SectionId
   heading: string

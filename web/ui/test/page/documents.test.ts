@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises"
 import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import type { Document } from "../../src/lib/wire"
+import type { Document, DocumentRef, Leases } from "../../src/lib/wire"
 import { admin, caller, launch, Reader, replica, sectionId, serverUrl, type Caller } from "./world"
 
 let browser: Browser
@@ -92,11 +92,60 @@ test("deleting says what it does, and sends away those who read", async () => {
 
   await page.getByRole("button", { name: "Delete", exact: true }).click()
   await page.getByRole("dialog", { name: "Delete “Doomed”?" }).getByRole("button", { name: "Delete" }).click()
-  await page.getByRole("heading", { name: "Documents" }).waitFor()
+  await page.getByRole("heading", { name: "Documents", exact: true }).waitFor()
   expect(await page.locator(`a[href="/d/${document.slug}"]`).count()).toBe(0)
   await bystander.page.getByText("This document was deleted.").waitFor()
+  expect(await bystander.page.getByRole("button", { name: "Restore" }).count(), "a viewer may not restore it").toBe(0)
+  await page.getByText("Deleted “Doomed”.").waitFor()
+  await page.getByRole("button", { name: "Undo" }).click()
+  await page.waitForURL(`${serverUrl}/d/${document.slug}`)
+  await page.getByRole("heading", { name: "Part" }).waitFor()
+  await reader.live()
+  expect((await ann.call<Leases>("GET", `/documents/${document.slug}/leases`)).leases, "its lease stays ended").toEqual([])
+  await page.locator('li[data-type="document.restored"]').waitFor({ state: "attached" })
   await bystander.close()
   await reader.close()
+})
+
+test("what is deleted is listed with who did it, and comes back by a click, where one had it open too", async () => {
+  const ref = `gone-${crypto.randomUUID().slice(0, 8)}`
+  const document = await admin.call<Document & { slug: DocumentRef }>("POST", "/documents", { slug: ref, title: `The ${ref}`, markdown: "# Kept\n" })
+  const witness = await Reader.open(browser)
+  await witness.signIn(await caller("wim", "editor"), `/d/${ref}`)
+  await witness.live()
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann)
+  await admin.call("DELETE", `/documents/${ref}`)
+  await page.getByRole("button", { name: "Deleted" }).click()
+  const row = page.getByRole("listitem").filter({ hasText: `The ${ref}` })
+  await row.getByText("deleted now by").or(row.getByText(/deleted .* ago by/)).waitFor()
+  await row.getByText("admin", { exact: true }).waitFor()
+  await page.getByRole("button", { name: `Restore The ${ref}` }).press("Enter")
+  await page.getByText(`“The ${ref}” is back.`).waitFor()
+  expect(await row.count()).toBe(0)
+  await page.getByRole("link", { name: "Open it" }).and(page.locator(":focus")).press("Enter")
+  await page.getByRole("heading", { name: "Kept" }).waitFor()
+
+  await witness.page.getByText("This document was deleted.").waitFor()
+  await witness.page.getByRole("button", { name: "Restore", exact: true }).click() // it is back already
+  await witness.live()
+  await ann.write(ref as DocumentRef, sectionId(document, "Kept"), (text) => `${text}Read on both.\n`)
+  for (const one of [reader, witness]) await one.page.getByText("Read on both.").waitFor()
+
+  await admin.call("DELETE", `/documents/${ref}`)
+  await witness.page.getByText("This document was deleted.").waitFor()
+  await witness.page.reload()
+  await witness.page.getByRole("button", { name: "Restore", exact: true }).click()
+  await witness.page.getByText("Read on both.").waitFor()
+  await witness.close()
+  await reader.close()
+
+  const vera = await Reader.open(browser)
+  await vera.signIn(await caller("vera", "viewer"))
+  await vera.page.getByRole("heading", { name: "Documents" }).waitFor()
+  expect(await vera.page.getByRole("button", { name: "Deleted" }).count()).toBe(0)
+  await vera.close()
 })
 
 test("a search looks through all documents, those further down too", async () => {

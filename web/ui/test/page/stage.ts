@@ -66,6 +66,8 @@ export async function stage(): Promise<Stage> {
     caller("marek", "editor"),
   ])
   const [notes, incident] = [await alpha.create(...others[0]), await gamma.create(...others[1]), await marek.create(...others[2])]
+  const dropped = await alpha.create("Last week's release plan", "# Done\n")
+  await ann.call("DELETE", `/documents/${dropped.slug}`)
   const document = await ann.create("Release plan", plan)
   const section = (heading: string) => sectionId(document, heading)
   const path = (heading: string) => `/documents/${document.slug}/sections/${section(heading)}`
