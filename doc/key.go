@@ -40,11 +40,20 @@ func ParseRole(s string) (Role, error) {
 	return "", code.New(code.InvalidRole, "a role is viewer, editor or admin")
 }
 
+// Kind is whether a key's agent is a program or a person. It decides nothing: readers are told whose writing they read.
+type Kind string
+
+const (
+	Program Kind = "agent"
+	Person  Kind = "person"
+)
+
 // Key is an API key, or a share link, without its secret.
 type Key struct {
 	ID        KeyID
 	Digest    KeyDigest
 	Agent     Agent
+	Kind      Kind // "": Program
 	Role      Role
 	Pattern   string          // which documents: "*" all, else a glob on slugs with *
 	Document  crdt.DocumentID // not zero: a share link, for this document alone

@@ -35,7 +35,7 @@ func OpenKeyring(store Store, now func() time.Time, random io.Reader) *Keyring {
 	return &Keyring{store, now, random}
 }
 
-// Create makes a key for k's agent, role, pattern, document and end; the secret is given out this once.
+// Create makes a key for k's agent, kind, role, pattern, document and end; the secret is given out this once.
 // INVALID_AGENT, INVALID_ROLE, BAD_REQUEST.
 func (r *Keyring) Create(ctx context.Context, k Key) (Key, Secret, error) {
 	secret, err := NewSecret(r.random)
@@ -61,6 +61,9 @@ func (r *Keyring) Import(ctx context.Context, k Key, s Secret) (Key, error) {
 	id, err := uuid.NewRandomFromReader(r.random)
 	if err != nil {
 		return Key{}, fmt.Errorf("name key: %w", err)
+	}
+	if k.Kind == "" {
+		k.Kind = Program
 	}
 	k.ID, k.Digest, k.Pattern = KeyID(id.String()), s.Digest(), pattern
 	k.CreatedAt, k.RevokedAt = r.now().UTC().Truncate(time.Millisecond), time.Time{}
@@ -89,6 +92,26 @@ func (r *Keyring) Authenticate(ctx context.Context, s Secret) (Key, error) {
 
 // List gives all keys, oldest first.
 func (r *Keyring) List(ctx context.Context) ([]Key, error) { return r.store.Keys(ctx) }
+
+// SignedIn notes that somebody signed in at the page with a key: it is a person's from now on.
+func (r *Keyring) SignedIn(ctx context.Context, k Key) error {
+	if k.Kind == Person {
+		return nil
+	}
+	if err := r.store.SetPerson(ctx, k.ID); err != nil {
+		return fmt.Errorf("note whose key it is: %w", err)
+	}
+	return nil
+}
+
+// People gives those of the agents who are people: who have, or had, a key of that kind. They come sorted.
+func (r *Keyring) People(ctx context.Context, among []Agent) ([]Agent, error) {
+	people, err := r.store.People(ctx, among)
+	if err != nil {
+		return nil, fmt.Errorf("find people: %w", err)
+	}
+	return people, nil
+}
 
 // Revoke ends a key. KEY_NOT_FOUND.
 func (r *Keyring) Revoke(ctx context.Context, id KeyID) error {

@@ -25,6 +25,14 @@ func TestKeys(t *testing.T) {
 		if got, err := ring.Authenticate(t.Context(), secret); err != nil || got != k {
 			t.Errorf("authenticated as %+v, %v", got, err)
 		}
+		for n, kind := range []doc.Kind{doc.Program, doc.Person, doc.Person} { // and not back
+			if got, err := ring.Authenticate(t.Context(), secret); err != nil || got.Kind != kind {
+				t.Errorf("after it signed in %d times it is of kind %q, %v, want %q", n, got.Kind, err, kind)
+			}
+			if err := ring.SignedIn(t.Context(), k); err != nil {
+				t.Error(err)
+			}
+		}
 		_, err = ring.Authenticate(t.Context(), secret+"x")
 		wantCode(t, err, code.Unauthorized)
 		own, err := ring.Import(t.Context(), doc.Key{Agent: "op", Role: doc.Admin}, "a secret of my own")

@@ -73,6 +73,7 @@ func TestWhoMay(t *testing.T) {
 			"GET /blocks":                                          {keyKeeper, ""},
 			"GET /usage":                                           {keyKeeper, ""},
 			"GET /sockets":                                         {keyKeeper, ""},
+			"GET /people":                                          {anyKey, ""},
 			"GET /keys":                                            {keyKeeper, ""},
 			"POST /keys":                                           {keyKeeper, `{"agent":"x","role":"viewer"}`},
 			"DELETE /keys/{id}":                                    {keyKeeper, ""},

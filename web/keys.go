@@ -14,6 +14,7 @@ import (
 type KeyEntry struct {
 	ID        doc.KeyID `json:"id"`
 	Agent     doc.Agent `json:"agent"`
+	Kind      doc.Kind  `json:"kind" enum:"agent,person" doc:"Whether a program or a person acts with it."`
 	Role      doc.Role  `json:"role" enum:"viewer,editor,admin"`
 	Documents string    `json:"documents" doc:"Which documents: * is all, else a pattern of slugs with *."`
 	CreatedAt string    `json:"createdAt" format:"date-time"`
@@ -24,7 +25,7 @@ type KeyEntry struct {
 
 func (s *Server) keyEntry(ctx context.Context, k doc.Key) KeyEntry {
 	return KeyEntry{
-		ID: k.ID, Agent: k.Agent, Role: k.Role, Documents: k.Pattern, CreatedAt: doc.FormatTime(k.CreatedAt),
+		ID: k.ID, Agent: k.Agent, Kind: k.Kind, Role: k.Role, Documents: k.Pattern, CreatedAt: doc.FormatTime(k.CreatedAt),
 		ExpiresAt: formatOptional(k.ExpiresAt), RevokedAt: formatOptional(k.RevokedAt), Share: s.shared(ctx, k),
 	}
 }
@@ -102,6 +103,7 @@ type createKeyInput struct {
 	Body struct {
 		Agent     string  `json:"agent" doc:"Name: 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit."`
 		Role      string  `json:"role" enum:"viewer,editor,admin"`
+		Kind      string  `json:"kind,omitempty" enum:"agent,person" doc:"Whether a program or a person is to act with it; a program if not given. It decides nothing, and is what others are told."`
 		Documents string  `json:"documents,omitempty" doc:"Pattern of slugs with *; all documents if not given."`
 		ExpiresIn float64 `json:"expiresIn,omitempty" minimum:"1" maximum:"315360000" doc:"Seconds, at most ten years; never if not given."`
 	} `nameHint:"NewKey"`
@@ -125,7 +127,7 @@ func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyO
 	if err != nil {
 		return nil, err
 	}
-	k := doc.Key{Agent: agent, Role: role, Pattern: pattern}
+	k := doc.Key{Agent: agent, Kind: doc.Kind(in.Body.Kind), Role: role, Pattern: pattern}
 	if in.Body.ExpiresIn > 0 {
 		k.ExpiresAt = s.now().Add(seconds(in.Body.ExpiresIn))
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -237,6 +238,7 @@ func TestKeysAndShares(t *testing.T) {
 			{name: "create with a bad name", as: root, method: "POST", path: "/keys", body: `{"agent":"Bob!","role":"editor"}`, status: 400, code: "INVALID_AGENT"},
 			{name: "create for the system", as: root, method: "POST", path: "/keys", body: `{"agent":"system","role":"editor"}`, status: 400, code: "INVALID_AGENT"},
 			{name: "create with a bad role", as: root, method: "POST", path: "/keys", body: `{"agent":"x","role":"boss"}`, status: 400, code: "INVALID_ROLE"},
+			{name: "create with a bad kind", as: root, method: "POST", path: "/keys", body: `{"agent":"x","role":"editor","kind":"robot"}`, status: 400, code: "BAD_REQUEST"},
 			{name: "create with a bad pattern", as: root, method: "POST", path: "/keys", body: `{"agent":"x","role":"editor","documents":"[a]"}`, status: 400, code: "BAD_REQUEST"},
 			{name: "create for no time", as: root, method: "POST", path: "/keys", body: `{"agent":"x","role":"editor","expiresIn":0}`, status: 400, code: "INVALID_DURATION"},
 			{name: "create for ever", as: root, method: "POST", path: "/keys", body: `{"agent":"x","role":"editor","expiresIn":1e400}`, status: 400, code: "INVALID_DURATION"},
@@ -295,6 +297,43 @@ func TestKeysAndShares(t *testing.T) {
 			{name: "a guest reads what is gone", as: "guest", method: "GET", path: "/documents/" + id, status: 410, code: "DOCUMENT_DELETED"},
 			{name: "revoke a link", as: root, method: "DELETE", path: "/keys/" + share.str("id"), status: 200},
 			{name: "a guest without a link", as: "guest", method: "GET", path: "/documents/" + id, status: 401, code: "KEY_REVOKED"},
+		})
+	})
+}
+
+// Who an author is, is known for good of those whose key says so, of who read by a share link and of who signed in at the page.
+func TestPeople(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.document("paper")
+		share := w.ok(alpha, "POST", "/documents/paper/shares", "")
+		w.secrets["guest"] = doc.Secret(share.str("key"))
+		guest := w.ok("guest", "GET", "/session", "").str("agent")
+		ann := w.ok(root, "POST", "/keys", `{"agent":"ann","role":"editor","kind":"person"}`)
+		if bot := w.ok(root, "POST", "/keys", `{"agent":"bot","role":"editor"}`); ann.str("kind") != "person" || bot.str("kind") != "agent" {
+			t.Errorf("made %v and %v", ann, bot)
+		}
+		people := func(want string) {
+			t.Helper()
+			names := url.Values{"name": {"vera", "ann", "beta", guest, "bot", "nobody", "'"}}
+			if got := fmt.Sprint(w.ok("guest", "GET", "/people?"+names.Encode(), "").body["people"]); got != want {
+				t.Errorf("people are %s, want %s", got, want)
+			}
+		}
+		people("[ann " + guest + "]")
+		signIn := func(as string, header http.Header) {
+			t.Helper()
+			if out := w.do(request{method: "POST", path: "/session", body: fmt.Sprintf(`{"key":%q}`, w.secrets[as]), header: header}); out.status != 200 {
+				t.Errorf("signing in: %v", out)
+			}
+		}
+		signIn(beta, nil) // a program
+		signIn(vera, http.Header{"Origin": {"http://cowrite.test"}})
+		w.ok(root, "DELETE", "/keys/"+ann.str("id"), "") // and so it stays
+		people("[ann " + guest + " vera]")
+		w.play(t, []scenario{
+			{name: "nobody", as: vera, method: "GET", path: "/people", status: 400, code: "BAD_REQUEST"},
+			{name: "too many", as: vera, method: "GET", path: "/people?name=a" + strings.Repeat("&name=a", 100), status: 400, code: "BAD_REQUEST"},
+			{name: "none", as: vera, method: "GET", path: "/people?name=bot", status: 200, facts: map[string]string{"people": "[]"}},
 		})
 	})
 }

@@ -60,6 +60,11 @@ func (s *Server) signIn(ctx context.Context, in *signInInput) (*sessionOutput, e
 	if err != nil {
 		return nil, err
 	}
+	if callOf(ctx).request.Header.Get("Origin") != "" { // a page's, and then this server's own
+		if err := s.keyring.SignedIn(ctx, key); err != nil {
+			return nil, err
+		}
+	}
 	callOf(ctx).key = key
 	return &sessionOutput{sessionCookieOf(ctx, in.Body.Key), s.session(ctx, key)}, nil
 }

@@ -57,7 +57,7 @@ func (s *Server) createShare(ctx context.Context, in *createShareInput) (*create
 	// ends nothing of its maker's.
 	guest := doc.Agent("guest-" + strings.ToLower(rand.Text()[:8]))
 	k, secret, err := s.keyring.Create(ctx, doc.Key{
-		Agent: guest, Role: doc.Viewer, Pattern: "*", Document: meta.ID, ExpiresAt: s.now().Add(life),
+		Agent: guest, Kind: doc.Person, Role: doc.Viewer, Pattern: "*", Document: meta.ID, ExpiresAt: s.now().Add(life),
 	})
 	if err != nil {
 		return nil, err

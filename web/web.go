@@ -127,6 +127,7 @@ func (s *Server) routes() {
 	s.eventRoutes()
 	s.shareRoutes()
 	s.keyRoutes()
+	s.peopleRoutes()
 	s.operatorRoutes()
 	s.sessionRoutes()
 	s.healthRoutes()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"cowrite/cmd/cowrite/client"
 	"cowrite/lease/wire"
@@ -23,6 +24,25 @@ func (c whoamiCommand) Run(ctx context.Context, p *Program) error {
 type agentCommand struct {
 	Show agentShow `cmd:"" help:"Show an agent's trust, what it holds and what it waits for; without a name, of the key's own agent."`
 	List agentList `cmd:"" help:"List all agents, for an administrator: name, trust, leases and places that it has, grants, when it last did something about leases."`
+
+	People agentPeople `cmd:"" help:"Print those of some authors who are people; the others are programs."`
+}
+
+type agentPeople struct {
+	asking
+	Names []string `arg:"" name:"name" help:"Authors, as they stand in logs."`
+}
+
+func (c agentPeople) Run(ctx context.Context, p *Program) error {
+	type found struct {
+		People []string `json:"people"`
+	}
+	call := client.Call{Method: http.MethodGet, Path: []string{"people"}, Query: url.Values{"name": c.Names}}
+	return ask(ctx, p, c.asking, call, func(out *printer, f found) {
+		for _, name := range f.People {
+			out.row(name)
+		}
+	})
 }
 
 type agentShow struct {

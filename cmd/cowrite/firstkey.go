@@ -22,7 +22,7 @@ const (
 // firstKey sees to it that there is an administrator's key. chosen, checked by checkSecret, is made to be one;
 // when it is empty and there is no key at all, one is drawn and returned, to be shown this once.
 func firstKey(ctx context.Context, keys *doc.Keyring, chosen string) (drawn doc.Secret, err error) {
-	k := doc.Key{Agent: firstAgent, Role: doc.Admin, Pattern: "*"}
+	k := doc.Key{Agent: firstAgent, Kind: doc.Person, Role: doc.Admin, Pattern: "*"}
 	if chosen != "" {
 		known, err := keys.Import(ctx, k, doc.Secret(chosen))
 		switch {

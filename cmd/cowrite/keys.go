@@ -18,7 +18,7 @@ import (
 
 type keysCommand struct {
 	Create keysCreate `cmd:"" help:"Make a key and print it, alone, on standard output. It cannot be shown again."`
-	List   keysList   `cmd:"" help:"List the keys: id, agent, role, documents, made, state. The secrets are not stored."`
+	List   keysList   `cmd:"" help:"List the keys: id, agent, role, documents, kind, made, state. The secrets are not stored."`
 	Revoke keysRevoke `cmd:"" help:"End a key, or a link that doc share made. A running server closes what it opened within a second."`
 }
 
@@ -59,7 +59,7 @@ type keySecret struct {
 
 // keyEntry is a key of the data folder as the API tells it; a shared document goes by its id.
 func keyEntry(k doc.Key) web.KeyEntry {
-	e := web.KeyEntry{ID: k.ID, Agent: k.Agent, Role: k.Role, Documents: k.Pattern, CreatedAt: doc.FormatTime(k.CreatedAt)}
+	e := web.KeyEntry{ID: k.ID, Agent: k.Agent, Kind: k.Kind, Role: k.Role, Documents: k.Pattern, CreatedAt: doc.FormatTime(k.CreatedAt)}
 	if !k.ExpiresAt.IsZero() {
 		e.ExpiresAt = doc.FormatTime(k.ExpiresAt)
 	}
@@ -77,6 +77,7 @@ type keysCreate struct {
 	Agent     string        `required:"" help:"Name of the agent or person that the key speaks for." placeholder:"NAME"`
 	Role      string        `required:"" help:"viewer reads, editor writes and leases, admin does everything." complete:"viewer,editor,admin" placeholder:"ROLE"`
 	Documents string        `default:"*" help:"Documents that the key opens: a pattern on slugs, with *." placeholder:"PATTERN"`
+	Person    bool          `help:"A person is to act with it; without it a program. It decides nothing, and is what others are told."`
 	Expires   time.Duration `help:"How long the key lives, such as 720h; without it until revoked." placeholder:"TIME"`
 }
 
@@ -84,6 +85,7 @@ func (keysCreate) Help() string {
 	return `Examples:
 
     cowrite keys create --agent alpha --role editor
+    cowrite keys create --agent ann --person --role editor
     cowrite keys create --agent reader --role viewer --documents 'team-*' --expires 720h
     COWRITE_KEY=$(cowrite keys create --remote --agent beta --role editor)`
 }
@@ -94,6 +96,9 @@ func (c keysCreate) Run(ctx context.Context, p *Program) error {
 	}
 	if c.Remote {
 		body := map[string]any{"agent": c.Agent, "role": c.Role, "documents": c.Documents}
+		if c.Person {
+			body["kind"] = doc.Person
+		}
 		if c.Expires > 0 {
 			body["expiresIn"] = c.Expires.Seconds()
 		}
@@ -125,6 +130,9 @@ func (c keysCreate) inFolder(ctx context.Context) (doc.Key, doc.Secret, error) {
 		return doc.Key{}, "", err
 	}
 	k := doc.Key{Agent: agent, Role: role, Pattern: pattern}
+	if c.Person {
+		k.Kind = doc.Person
+	}
 	if c.Expires > 0 {
 		k.ExpiresAt = time.Now().Add(c.Expires)
 	}
@@ -148,7 +156,7 @@ type keyList struct {
 func (c keysList) Run(ctx context.Context, p *Program) error {
 	show := func(out *printer, all keyList) {
 		for _, k := range all.Keys {
-			out.row(k.ID, k.Agent, k.Role, cmp.Or(k.Share, k.Documents), out.time(k.CreatedAt), keyState(k, out))
+			out.row(k.ID, k.Agent, k.Role, cmp.Or(k.Share, k.Documents), k.Kind, out.time(k.CreatedAt), keyState(k, out))
 		}
 	}
 	if c.Remote {

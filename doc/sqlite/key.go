@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -24,9 +25,9 @@ func (s *Store) AddKey(ctx context.Context, k doc.Key) error {
 		if k.Document != (crdt.DocumentID{}) {
 			document = k.Document[:]
 		}
-		return t.exec(`INSERT INTO keys (id, digest, agent, role, pattern, document, created_at, expires_at, revoked_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			k.ID, k.Digest[:], k.Agent, k.Role, k.Pattern, document, k.CreatedAt.UnixMilli(), optional(k.ExpiresAt), optional(k.RevokedAt))
+		return t.exec(`INSERT INTO keys (id, digest, agent, kind, role, pattern, document, created_at, expires_at, revoked_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			k.ID, k.Digest[:], k.Agent, k.Kind, k.Role, k.Pattern, document, k.CreatedAt.UnixMilli(), optional(k.ExpiresAt), optional(k.RevokedAt))
 	})
 	if err != nil {
 		return fmt.Errorf("add key: %w", err)
@@ -52,12 +53,52 @@ func (s *Store) RevokeKey(ctx context.Context, id doc.KeyID, at time.Time) error
 	return nil
 }
 
-const selectKeys = `SELECT id, digest, agent, role, pattern, document, created_at, expires_at, revoked_at FROM keys`
+// SetPerson makes a key a person's.
+func (s *Store) SetPerson(ctx context.Context, id doc.KeyID) error {
+	err := s.write(ctx, func(t tx) error {
+		var there bool
+		if err := t.row(`SELECT EXISTS (SELECT 1 FROM keys WHERE id = ?)`, id).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			return doc.ErrNotFound
+		}
+		return t.exec(`UPDATE keys SET kind = 'person' WHERE id = ? AND kind <> 'person'`, id)
+	})
+	if err != nil {
+		return fmt.Errorf("set kind of key: %w", err)
+	}
+	return nil
+}
+
+// People gives those of the agents with a person's key.
+func (s *Store) People(ctx context.Context, among []doc.Agent) ([]doc.Agent, error) {
+	names, err := json.Marshal(among)
+	if err != nil {
+		return nil, fmt.Errorf("marshal names: %w", err)
+	}
+	var people []doc.Agent
+	err = s.read(ctx, func(v view) error {
+		const query = `SELECT DISTINCT agent FROM keys WHERE kind = 'person' AND agent IN (SELECT value FROM json_each(?)) ORDER BY agent`
+		return v.each(query, []any{string(names)}, func(rows *sql.Rows) error {
+			var name doc.Agent
+			err := rows.Scan(&name)
+			people = append(people, name)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find people: %w", err)
+	}
+	return people, nil
+}
+
+const selectKeys = `SELECT id, digest, agent, kind, role, pattern, document, created_at, expires_at, revoked_at FROM keys`
 
 func scanKey(row interface{ Scan(...any) error }) (doc.Key, error) {
 	var k doc.Key
 	var document []byte
-	err := row.Scan(&k.ID, fixed(k.Digest[:]), &k.Agent, &k.Role, &k.Pattern, &document,
+	err := row.Scan(&k.ID, fixed(k.Digest[:]), &k.Agent, &k.Kind, &k.Role, &k.Pattern, &document,
 		instant{&k.CreatedAt}, instant{&k.ExpiresAt}, instant{&k.RevokedAt})
 	copy(k.Document[:], document)
 	return k, notFound(err)

@@ -64,7 +64,7 @@ CREATE TABLE keys (
   created_at INTEGER NOT NULL,
   expires_at INTEGER,
   revoked_at INTEGER
-) STRICT;
+, kind TEXT NOT NULL DEFAULT 'agent' CHECK (kind IN ('agent', 'person'))) STRICT;
 
 CREATE TABLE lease_agents (
   agent    TEXT    PRIMARY KEY,
@@ -125,6 +125,8 @@ CREATE UNIQUE INDEX changes_by_hash ON changes (document, hash);
 CREATE INDEX documents_by_deletion ON documents (deleted_at, number) WHERE deleted_at IS NOT NULL;
 
 CREATE UNIQUE INDEX edit_calls_by_key ON edit_calls (agent, key);
+
+CREATE INDEX keys_of_people ON keys (agent) WHERE kind = 'person';
 
 CREATE INDEX lease_calls_by_age ON lease_calls (at);
 

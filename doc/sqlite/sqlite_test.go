@@ -171,7 +171,7 @@ func TestKeysBesideABusyServer(t *testing.T) {
 	}
 	last := version()
 	for i := range 20 {
-		k := doc.Key{ID: doc.KeyID(fmt.Sprint(i)), Digest: doc.Secret(fmt.Sprint(i)).Digest(), Agent: "ada", Role: doc.Editor, Pattern: "*", CreatedAt: time.Now()}
+		k := doc.Key{ID: doc.KeyID(fmt.Sprint(i)), Digest: doc.Secret(fmt.Sprint(i)).Digest(), Agent: "ada", Kind: doc.Program, Role: doc.Editor, Pattern: "*", CreatedAt: time.Now()}
 		if err := command.AddKey(t.Context(), k); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -15,11 +16,12 @@ var keyPromises = []promise{
 	{"a known id or digest is refused", knownKey},
 	{"keys are listed, oldest first", keysAreListed},
 	{"revoking keeps an earlier end", revoking},
+	{"people are those with a person's key", people},
 	{"the version changes with the keys", keysVersion},
 }
 
 func newKey(id doc.KeyID) doc.Key {
-	return doc.Key{ID: id, Digest: doc.Secret("secret of " + id).Digest(), Agent: "ada", Role: doc.Editor, Pattern: "*", CreatedAt: day}
+	return doc.Key{ID: id, Digest: doc.Secret("secret of " + id).Digest(), Agent: "ada", Kind: doc.Program, Role: doc.Editor, Pattern: "*", CreatedAt: day}
 }
 
 func addKey(t *testing.T, s doc.Store, k doc.Key) {
@@ -31,7 +33,7 @@ func addKey(t *testing.T, s doc.Store, k doc.Key) {
 
 func keyIsFound(t *testing.T, s doc.Store) {
 	plain, share := newKey("one"), newKey("two")
-	share.Role, share.Pattern, share.Document = doc.Viewer, "", crdt.DocumentID(uuid.New())
+	share.Kind, share.Role, share.Pattern, share.Document = doc.Person, doc.Viewer, "", crdt.DocumentID(uuid.New())
 	share.ExpiresAt, share.RevokedAt = day.Add(time.Hour), day.Add(time.Minute)
 	for _, k := range []doc.Key{plain, share} {
 		addKey(t, s, k)
@@ -103,6 +105,37 @@ func revoking(t *testing.T, s doc.Store) {
 	}
 }
 
+func people(t *testing.T, s doc.Store) {
+	for id, kind := range map[doc.KeyID]doc.Kind{"ada": doc.Person, "bob": doc.Program, "cyd": doc.Program, "dan": doc.Person} {
+		k := newKey(id)
+		k.Agent, k.Kind = doc.Agent(id), kind
+		addKey(t, s, k)
+	}
+	second := newKey("bob too")
+	second.Agent, second.Kind = "bob", doc.Person // one name, two keys
+	addKey(t, s, second)
+	if err := s.RevokeKey(t.Context(), "dan", day); err != nil {
+		t.Fatal(err)
+	}
+	wantPeople := func(among []doc.Agent, want ...doc.Agent) {
+		t.Helper()
+		if got := must[[]doc.Agent](t)(s.People(t.Context(), among)); !slices.Equal(got, want) {
+			t.Errorf("among %q people are %q, want %q", among, got, want)
+		}
+	}
+	wantPeople([]doc.Agent{"dan", "cyd", "bob", "ada", "nobody", "ada", "Ada", `"`}, "ada", "bob", "dan")
+	wantPeople([]doc.Agent{"cyd"})
+	wantPeople(nil)
+	if err := s.SetPerson(t.Context(), "cyd"); err != nil {
+		t.Fatal(err)
+	}
+	wantPeople([]doc.Agent{"cyd"}, "cyd")
+	if got := must[doc.Key](t)(s.KeyByID(t.Context(), "cyd")); got.Kind != doc.Person {
+		t.Errorf("the key is %+v", got)
+	}
+	wantError(t, s.SetPerson(t.Context(), "none"), doc.ErrNotFound)
+}
+
 func keysVersion(t *testing.T, s doc.Store) {
 	version := func() int64 { t.Helper(); return must[int64](t)(s.KeysVersion(t.Context())) }
 	last := version()
@@ -112,6 +145,7 @@ func keysVersion(t *testing.T, s doc.Store) {
 	}{
 		{"add", func() error { return s.AddKey(t.Context(), newKey("one")) }},
 		{"add another", func() error { return s.AddKey(t.Context(), newKey("two")) }},
+		{"make it a person's", func() error { return s.SetPerson(t.Context(), "one") }},
 		{"revoke", func() error { return s.RevokeKey(t.Context(), "one", day) }},
 	} {
 		if err := step.do(); err != nil {
@@ -124,7 +158,10 @@ func keysVersion(t *testing.T, s doc.Store) {
 		last = now
 	}
 	create(t, s, newDocument("plan"), posted(1)...)
+	if err := s.SetPerson(t.Context(), "one"); err != nil { // which it is
+		t.Fatal(err)
+	}
 	if now := version(); now != last {
-		t.Errorf("an append changed the version from %d to %d", last, now)
+		t.Errorf("what changes no key changed the version from %d to %d", last, now)
 	}
 }

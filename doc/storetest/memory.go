@@ -608,6 +608,41 @@ func (s *Memory) RevokeKey(ctx context.Context, id doc.KeyID, at time.Time) erro
 	return nil
 }
 
+// SetPerson makes a key a person's.
+func (s *Memory) SetPerson(ctx context.Context, id doc.KeyID) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	i := slices.IndexFunc(s.keys, func(k doc.Key) bool { return k.ID == id })
+	if i < 0 {
+		return doc.ErrNotFound
+	}
+	if s.keys[i].Kind != doc.Person {
+		s.keys[i].Kind = doc.Person
+		s.version++
+	}
+	return nil
+}
+
+// People gives those of the agents with a person's key.
+func (s *Memory) People(ctx context.Context, among []doc.Agent) ([]doc.Agent, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var people []doc.Agent
+	for _, k := range s.keys {
+		if k.Kind == doc.Person && slices.Contains(among, k.Agent) {
+			people = append(people, k.Agent)
+		}
+	}
+	slices.Sort(people)
+	return slices.Compact(people), nil
+}
+
 // KeysVersion counts the changes of the keys.
 func (s *Memory) KeysVersion(ctx context.Context) (int64, error) {
 	leave, err := s.enter(ctx)

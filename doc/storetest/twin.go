@@ -157,7 +157,7 @@ func drawCall(r *rapid.T) (name string, c call) {
 	after := rapid.Int64Range(0, 5).Draw(r, "after")
 	at := drawTime.Draw(r, "at")
 	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Deleted", "Changes", "Events",
-		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "RevokeKey"}).Draw(r, "call"); name {
+		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "People", "SetPerson", "RevokeKey"}).Draw(r, "call"); name {
 	case "Create":
 		m := doc.Meta{ID: id, Slug: slug, Title: rapid.String().Draw(r, "title"), CreatedAt: at, CreatedBy: drawAgent.Draw(r, "by")}
 		first := drawAppend.Draw(r, "first")
@@ -206,7 +206,8 @@ func drawCall(r *rapid.T) (name string, c call) {
 		}
 	case "AddKey":
 		k := newKey(keyID)
-		k.CreatedAt = at
+		k.CreatedAt, k.Agent = at, drawAgent.Draw(r, "agent")
+		k.Kind = rapid.SampledFrom([]doc.Kind{doc.Program, doc.Person}).Draw(r, "kind")
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.AddKey(ctx, k) }
 	case "Key":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Key(ctx, newKey(keyID).Digest) }
@@ -214,6 +215,11 @@ func drawCall(r *rapid.T) (name string, c call) {
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.KeyByID(ctx, keyID) }
 	case "Keys":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Keys(ctx) }
+	case "SetPerson":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.SetPerson(ctx, keyID) }
+	case "People":
+		among := rapid.SliceOfN(drawAgent, 0, 3).Draw(r, "among")
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.People(ctx, among) }
 	default:
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.RevokeKey(ctx, keyID, at) }
 	}

@@ -3,9 +3,12 @@
 import { call } from "../lib/api"
 import type { Agent, DocumentId, DocumentRef, Role } from "../lib/wire"
 
+export type Kind = "agent" | "person"
+
 export interface Key {
   id: string
   agent: Agent
+  kind: Kind
   role: Role
   /** Which documents: * is all, else a pattern of slugs. */
   documents: string
@@ -18,6 +21,7 @@ export interface Key {
 
 export interface NewKey {
   agent: string
+  kind: Kind
   role: Role
   documents?: string
   /** Seconds; for ever if not given. */

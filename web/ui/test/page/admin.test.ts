@@ -18,6 +18,7 @@ test("a key is made, shown once and copied, works, and is revoked after a questi
   await dialog.getByRole("button", { name: "Make the key" }).click()
   await dialog.getByRole("alert").waitFor()
   await dialog.getByLabel("For whom").fill(`made-${tag}`)
+  await dialog.getByRole("radio", { name: "A person" }).check()
   await dialog.getByLabel("Role").selectOption("viewer")
   await dialog.getByLabel("Ends").selectOption("After 7 days")
   await dialog.getByLabel("For whom").press("Enter")
@@ -31,7 +32,7 @@ test("a key is made, shown once and copied, works, and is revoked after a questi
 
   const made = new Caller(secret)
   expect(await made.call("GET", "/session")).toMatchObject({ agent: `made-${tag}`, role: "viewer" })
-  const row = page.getByRole("row", { name: new RegExp(`made-${tag} viewer all`) })
+  const row = page.getByRole("row", { name: new RegExp(`made-${tag} person viewer all`) })
   await row.getByRole("button", { name: `Revoke the key of made-${tag}` }).click()
   await dialog.getByRole("button", { name: "Keep it" }).click()
   await made.call("GET", "/session")
@@ -40,7 +41,7 @@ test("a key is made, shown once and copied, works, and is revoked after a questi
   await row.waitFor({ state: "detached" })
   await expect(made.call("GET", "/session")).rejects.toThrow("KEY_REVOKED")
   await page.getByRole("button", { name: /Ended and revoked/ }).click()
-  await page.getByRole("row", { name: new RegExp(`made-${tag} viewer all .* revoked`) }).waitFor()
+  await page.getByRole("row", { name: new RegExp(`made-${tag} person viewer all .* revoked`) }).waitFor()
   await reader.close()
 })
 

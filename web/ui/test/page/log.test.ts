@@ -17,6 +17,29 @@ beforeAll(async () => {
 })
 afterAll(() => browser.close())
 
+test("people who have left, and those who never came, are still drawn as people", async () => {
+  const tag = crypto.randomUUID().slice(0, 8)
+  const petra = await caller(`petra-${tag}`, "editor", "person")
+  const wim = await caller(`wim-${tag}`, "editor")
+  const document = await petra.create("Left alone", markdown)
+  const visitor = await Reader.open(browser)
+  await visitor.signIn(wim) // at the page: of a key that said nothing it is known from now on
+  await visitor.close()
+  for (const who of [wim, alpha]) await who.write(document.slug, sectionId(document, "Goals"), (text) => `${text}By ${who.agent}.\n`)
+
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await reader.live()
+  const shapeOf = (name: string) =>
+    page.locator("aside.log .author", { hasText: name }).first().locator(".initials").evaluate((badge) => getComputedStyle(badge).borderRadius)
+  for (const name of [petra.agent, wim.agent]) await expect.poll(() => shapeOf(name), { message: name }).toBe("50%")
+  expect(await shapeOf("agent-alpha")).toBe("25%")
+  await page.getByRole("link", { name: "Cowrite: all documents" }).click()
+  await page.locator("main .author", { hasText: petra.agent }).first().locator(".initials.person").waitFor()
+  await reader.close()
+})
+
 test("repeated edits are one entry, and the log is filtered by author, section and kind", async () => {
   const document = await admin.create("Filtered", markdown)
   const [goals, risks] = [sectionId(document, "Goals"), sectionId(document, "Risks")]

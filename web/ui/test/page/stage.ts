@@ -62,8 +62,8 @@ export async function stage(): Promise<Stage> {
     caller("agent-alpha", "editor"),
     caller("agent-beta", "editor"),
     caller("agent-gamma", "editor"),
-    caller("ann", "editor"),
-    caller("marek", "editor"),
+    caller("ann", "editor", "person"),
+    caller("marek", "editor", "person"),
   ])
   const [notes, incident] = [await alpha.create(...others[0]), await gamma.create(...others[1]), await marek.create(...others[2])]
   const dropped = await alpha.create("Last week's release plan", "# Done\n")

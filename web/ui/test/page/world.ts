@@ -65,8 +65,8 @@ export class Caller {
 
 export const admin = new Caller(adminKey)
 
-export async function caller(agent: string, role: "viewer" | "editor"): Promise<Caller> {
-  const { key } = await admin.call<{ key: string }>("POST", "/keys", { agent, role })
+export async function caller(agent: string, role: "viewer" | "editor", kind: "agent" | "person" = "agent"): Promise<Caller> {
+  const { key } = await admin.call<{ key: string }>("POST", "/keys", { agent, role, kind })
   return new Caller(key, agent)
 }
 
