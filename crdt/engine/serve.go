@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"cowrite/crdt"
@@ -16,7 +17,8 @@ import (
 // ends. ctx is looked at between requests. It must be the only thing that the process does: the core may abort it
 // at any time, and the memory limit is the process's.
 func ServeWorker(ctx context.Context, in io.Reader, out io.Writer) error {
-	runtime.GOMAXPROCS(1) // it does one thing at a time
+	runtime.GOMAXPROCS(1)   // it does one thing at a time
+	debug.SetGCPercent(400) // of the 4 MB at which Go begins: what a worker has of the Go heap is little, and short-lived
 	s := server{engine: New(Options{}), docs: make(map[uint64]Document)}
 	in = bufio.NewReader(in)
 	for n := 1; ctx.Err() == nil; n++ {
