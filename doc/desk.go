@@ -324,7 +324,7 @@ func (d *desk) serve(ctx context.Context, batch []*request) error {
 func (d *desk) stage(ctx context.Context, s *step, batch []*request) (results []error, err error) {
 	results = make([]error, len(batch))
 	for i := 0; i < len(batch); {
-		r, n := batch[i], 1
+		r, n, had := batch[i], 1, d.graph.Len()
 		if gone := r.ctx.Err(); gone != nil {
 			results[i] = gone
 			i++
@@ -336,7 +336,7 @@ func (d *desk) stage(ctx context.Context, s *step, batch []*request) (results []
 		} else {
 			err = r.stage(s)
 		}
-		if err != nil && !isRefused(err) {
+		if err != nil && (!isRefused(err) || d.graph.Len() > had) { // what was merged and not staged cannot be taken back
 			return results, err
 		}
 		for range n {
@@ -450,7 +450,12 @@ func (d *desk) stageEdit(s *step, c *crdt.Change, author Agent) {
 	}
 	t := d.remember(*c, author)
 	s.changed = true
-	s.Changes = append(s.Changes, ChangeRow{Hash: c.Hash, Author: author, Sections: t.sectionIDs(), Logged: true, At: s.at, Raw: c.Raw})
+	s.Changes = append(s.Changes, d.row(*c, author, t, s.at))
+}
+
+// row is how the change that was just remembered is stored: logged with this step.
+func (d *desk) row(c crdt.Change, author Agent, t touched, at time.Time) ChangeRow {
+	return ChangeRow{Number: int64(d.graph.Len()), Hash: c.Hash, Author: author, Sections: t.sectionIDs(), Logged: true, At: at, Raw: c.Raw}
 }
 
 // event stages an event.

@@ -25,7 +25,7 @@ type folds struct {
 
 type fold struct {
 	since    time.Time
-	hashes   []crdt.Hash
+	numbers  []int64 // of the changes that it covers
 	sections map[SectionID][]crdt.Hash
 	title    []crdt.Hash
 	other    map[string][]crdt.Hash
@@ -44,7 +44,7 @@ func (f *folds) empty() bool { return len(f.open) == 0 }
 func (f *folds) due() (at time.Time, ok bool) {
 	for _, o := range f.open {
 		end := o.since.Add(foldWindow)
-		if len(o.hashes) >= foldChanges {
+		if len(o.numbers) >= foldChanges {
 			end = o.since
 		}
 		if !ok || end.Before(at) {
@@ -67,7 +67,7 @@ func (f *folds) of(author Agent, now time.Time) *fold {
 }
 
 // add takes in a change whose typing is to be logged later; false when there is nothing of that kind in it.
-func (f *folds) add(author Agent, h crdt.Hash, t touched, now time.Time) bool {
+func (f *folds) add(row ChangeRow, t touched) bool {
 	typed := t.title || len(t.other) > 0
 	for _, r := range t.sections {
 		typed = typed || (!r.made && (r.body || r.other))
@@ -75,18 +75,18 @@ func (f *folds) add(author Agent, h crdt.Hash, t touched, now time.Time) bool {
 	if !typed {
 		return false
 	}
-	o := f.of(author, now)
-	o.hashes = append(o.hashes, h)
+	o := f.of(row.Author, row.At)
+	o.numbers = append(o.numbers, row.Number)
 	for sid, r := range t.sections {
 		if !r.made && (r.body || r.other) {
-			o.sections[sid] = append(o.sections[sid], h)
+			o.sections[sid] = append(o.sections[sid], row.Hash)
 		}
 	}
 	if t.title {
-		o.title = append(o.title, h)
+		o.title = append(o.title, row.Hash)
 	}
 	for _, name := range t.other {
-		o.other[name] = append(o.other[name], h)
+		o.other[name] = append(o.other[name], row.Hash)
 	}
 	return true
 }
@@ -94,7 +94,7 @@ func (f *folds) add(author Agent, h crdt.Hash, t touched, now time.Time) bool {
 // addRow takes in a stored change that no event covers.
 func (f *folds) addRow(row ChangeRow) {
 	o := f.of(row.Author, row.At)
-	o.hashes = append(o.hashes, row.Hash)
+	o.numbers = append(o.numbers, row.Number)
 	for _, sid := range row.Sections {
 		o.sections[sid] = append(o.sections[sid], row.Hash)
 	}
@@ -151,7 +151,7 @@ func (d *desk) flushFolds(ctx context.Context, all bool) error {
 	}
 	for _, author := range slices.Sorted(maps.Keys(d.folds.open)) {
 		o := d.folds.open[author]
-		if !all && len(o.hashes) < foldChanges {
+		if !all && len(o.numbers) < foldChanges {
 			continue
 		}
 		if err := d.stageFold(ctx, s, author, o); err != nil {
@@ -194,6 +194,6 @@ func (d *desk) stageFold(ctx context.Context, s *step, author Agent, o *fold) er
 			}
 		}
 	}
-	s.Logged = append(s.Logged, o.hashes...)
+	s.Logged = append(s.Logged, o.numbers...)
 	return nil
 }

@@ -181,9 +181,9 @@ func (d *desk) stageChange(ctx context.Context, s *step, b *brought, c crdt.Chan
 	d.pace.note(b.from, s.at)
 	b.touched.merge(t)
 	b.last = c.Hash
-	row := ChangeRow{Hash: c.Hash, Author: b.author, Sections: t.sectionIDs(), Logged: true, At: s.at, Raw: c.Raw}
+	row := d.row(c, b.author, t, s.at)
 	if !created {
-		row.Logged = !d.folds.add(b.author, c.Hash, t, s.at)
+		row.Logged = !d.folds.add(row, t)
 		if err := d.stageStructure(ctx, s, b.author, c.Hash, t); err != nil {
 			return err
 		}

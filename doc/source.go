@@ -21,15 +21,21 @@ type whole struct {
 func (d *desk) Raw(hashes []crdt.Hash, must bool) ([][]byte, error) {
 	raws := make([][]byte, len(hashes))
 	var missing []crdt.Hash
+	var numbers []int64
 	for i, h := range hashes {
-		if raws[i] = d.tail.raws[h]; raws[i] == nil {
-			missing = append(missing, h)
+		if raws[i] = d.tail.raws[h]; raws[i] != nil {
+			continue
 		}
+		n, ok := d.graph.Number(h)
+		if !ok {
+			return nil, fmt.Errorf("read change %s: the document does not have it", h)
+		}
+		missing, numbers = append(missing, h), append(numbers, int64(n)+1)
 	}
 	if len(missing) == 0 {
 		return raws, nil
 	}
-	stored, err := d.lib.store.Raw(d.lib.ctx, d.id, missing)
+	stored, err := d.lib.store.Raw(d.lib.ctx, d.id, numbers)
 	if err != nil {
 		return nil, err
 	}

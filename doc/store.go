@@ -19,7 +19,7 @@ var (
 
 // ChangeRow is a change as it is stored.
 type ChangeRow struct {
-	Number   int64 // position among the document's changes, from 1, set by the store
+	Number   int64 // position among the document's changes, from 1: it names the change to the store
 	Hash     crdt.Hash
 	Author   Agent
 	Sections []SectionID // whose text or place it touches
@@ -37,16 +37,16 @@ type Saved struct {
 
 // Append is what one step adds to a document, in one transaction.
 type Append struct {
-	// Expect is the seq of the last event that must be the document's last, or AnySeq. It is how two
-	// servers over one store would notice each other.
+	// Expect is the seq of the last event that must be the document's last, or AnySeq. It and the numbers of Changes are how
+	// two servers over one store notice each other.
 	Expect  Seq
-	Changes []ChangeRow
+	Changes []ChangeRow // numbered on from the document's last one
 	Events  []NewEvent
-	Logged  []crdt.Hash // changes of earlier appends that Events cover
-	Calls   []EditCall  // to be remembered for their retries
-	Title   *string     // the title to list the document under, nil: as it is
-	Slug    Slug        // a new slug, or a former one of its own, "": as it is; the present one goes on to lead here
-	Block   *Block      // a block, or the zero Block to lift it; nil: as it is
+	Logged  []int64    // numbers of changes of earlier appends that Events cover
+	Calls   []EditCall // to be remembered for their retries
+	Title   *string    // the title to list the document under, nil: as it is
+	Slug    Slug       // a new slug, or a former one of its own, "": as it is; the present one goes on to lead here
+	Block   *Block     // a block, or the zero Block to lift it; nil: as it is
 
 	// Deletion makes the document a tombstone, which still takes appends; the zero Deletion restores it; nil: as it is.
 	Deletion *Deletion
@@ -70,11 +70,13 @@ type LeaseCommit struct {
 // Instants come back in UTC, to the millisecond; those of leases exactly.
 type Store interface {
 	// Create makes a document with its first changes and events (Expect is ignored; of m, what the store sets). ErrSlugTaken
-	// when the slug leads or ever led to a document, ErrConflict when the id exists.
+	// when the slug leads or ever led to a document, ErrConflict when the id exists or the changes are not numbered from 1.
 	Create(ctx context.Context, m Meta, first Append) ([]Event, error)
 
-	// Append adds to a document and returns the events as they now stand in the log. Changes that the document has as rows
-	// are ignored, whatever else their rows say. ErrNotFound, ErrSlugTaken, ErrConflict.
+	// Append adds to a document and returns the events as they now stand in the log. ErrConflict when the document's last
+	// event is not the one expected, or its last change not the one in front of Changes. Hashes are not looked at: that no
+	// change is there twice is the caller's to see to. Numbers in Logged that are no rows are passed over. ErrNotFound,
+	// ErrSlugTaken.
 	Append(ctx context.Context, id crdt.DocumentID, a Append) ([]Event, error)
 
 	// Document finds by id, FindSlug by a present or former slug; tombstones too. ErrNotFound.
@@ -97,9 +99,9 @@ type Store interface {
 	// document is not there.
 	Changes(ctx context.Context, id crdt.DocumentID, after int64, limit int) ([]ChangeRow, error)
 
-	// Raw gives the bytes of the changes with the given hashes, in the same order: nil for one that the document does not
+	// Raw gives the bytes of the changes with the given numbers, in the same order: nil for one that the document does not
 	// have, or not as a row any more. ErrNotFound when the document is not there.
-	Raw(ctx context.Context, id crdt.DocumentID, hashes []crdt.Hash) ([][]byte, error)
+	Raw(ctx context.Context, id crdt.DocumentID, numbers []int64) ([][]byte, error)
 
 	// Saved gives what the document was last compacted to, the zero Saved when it never was; chunk false leaves out the
 	// chunk. Compact puts a saved form in the place of the rows of the changes that it holds, all at once: ErrConflict when

@@ -122,7 +122,7 @@ func TestCompactionKilledAtEveryStep(t *testing.T) {
 		for range rows {
 			h := crdt.Hash{0: byte(len(hashes)), 1: byte(len(hashes) >> 8), 31: 1}
 			hashes = append(hashes, h)
-			changes = append(changes, doc.ChangeRow{Hash: h, Author: "ada", Logged: true, At: time.Now(), Raw: h[:]})
+			changes = append(changes, doc.ChangeRow{Number: int64(len(hashes)), Hash: h, Author: "ada", Logged: true, At: time.Now(), Raw: h[:]})
 		}
 		if _, err := s.Append(t.Context(), id, doc.Append{Expect: doc.AnySeq, Changes: changes}); err != nil {
 			t.Fatal(err)

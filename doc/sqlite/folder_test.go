@@ -197,7 +197,7 @@ func TestTheFileShrinks(t *testing.T) {
 	for _, id := range ids {
 		var changes []doc.ChangeRow
 		for n := range rows {
-			changes = append(changes, doc.ChangeRow{Hash: crdt.Hash{byte(n), byte(n >> 8)}, Logged: true, Raw: bytes.Repeat([]byte{byte(n)}, 2000)})
+			changes = append(changes, doc.ChangeRow{Number: int64(n + 1), Hash: crdt.Hash{byte(n), byte(n >> 8)}, Logged: true, Raw: bytes.Repeat([]byte{byte(n)}, 2000)})
 		}
 		if _, err := s.Create(t.Context(), doc.Meta{ID: id}, doc.Append{Changes: changes}); err != nil {
 			t.Fatal(err)

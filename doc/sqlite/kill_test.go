@@ -63,9 +63,16 @@ func writeForEver(s *Store, id crdt.DocumentID) error {
 		for i := range raw {
 			raw[i] = byte(rand.Uint32())
 		}
-		change := doc.ChangeRow{Hash: sha256.Sum256(raw), Author: "ada", At: time.Now(), Raw: raw}
+		m, err := s.Document(context.Background(), id)
+		if err != nil {
+			return err
+		}
+		change := doc.ChangeRow{Number: m.Changes + 1, Hash: sha256.Sum256(raw), Author: "ada", At: time.Now(), Raw: raw}
 		a.Changes = []doc.ChangeRow{change}
 		appended, err := s.Append(context.Background(), id, a)
+		if errors.Is(err, doc.ErrConflict) {
+			continue // another writer was faster
+		}
 		if err != nil {
 			return err
 		}

@@ -12,30 +12,40 @@ import (
 	"cowrite/doc"
 )
 
-// addChanges numbers and writes the changes that the document does not have yet.
+// addChanges writes the changes behind the document's last one.
 func addChanges(t tx, h *head, changes []doc.ChangeRow) error {
 	for _, c := range changes {
+		if c.Number != h.lastChange+1 {
+			return fmt.Errorf("change %d behind change %d: %w", c.Number, h.lastChange, doc.ErrConflict)
+		}
 		sections, err := json.Marshal(append([]doc.SectionID{}, c.Sections...))
 		if err != nil {
 			return fmt.Errorf("marshal sections: %w", err)
 		}
-		n, err := t.affect(`INSERT INTO changes (document, number, hash, author, sections, logged, at, raw)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (document, hash) DO NOTHING`,
-			h.number, h.lastChange+1, c.Hash[:], c.Author, string(sections), c.Logged, c.At.UnixMilli(), notNull(c.Raw))
+		err = t.exec(`INSERT INTO changes (document, number, hash, author, sections, logged, at, raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			h.number, c.Number, c.Hash[:], c.Author, string(sections), c.Logged, c.At.UnixMilli(), notNull(c.Raw))
 		if err != nil {
 			return fmt.Errorf("insert change: %w", err)
 		}
-		h.lastChange += n
-		h.bytes += n * int64(len(c.Raw))
+		h.lastChange = c.Number
+		h.bytes += int64(len(c.Raw))
 	}
 	return nil
 }
 
-func markLogged(t tx, h *head, hashes []crdt.Hash) error {
-	for _, hash := range hashes {
-		if err := t.exec(`UPDATE changes SET logged = 1 WHERE document = ? AND hash = ?`, h.number, hash[:]); err != nil {
-			return fmt.Errorf("mark change as logged: %w", err)
+// markLogged marks changes with one statement for all that follow each other, as those of a crowd do.
+func markLogged(t tx, h *head, numbers []int64) error {
+	numbers = slices.Sorted(slices.Values(numbers))
+	for first := 0; first < len(numbers); {
+		last := first
+		for last+1 < len(numbers) && numbers[last+1] <= numbers[last]+1 {
+			last++
 		}
+		err := t.exec(`UPDATE changes SET logged = 1 WHERE document = ? AND number BETWEEN ? AND ?`, h.number, numbers[first], numbers[last])
+		if err != nil {
+			return fmt.Errorf("mark changes as logged: %w", err)
+		}
+		first = last + 1
 	}
 	return nil
 }

@@ -11,17 +11,17 @@ import (
 )
 
 // Raw gives the bytes of the changes that are rows.
-func (s *Store) Raw(ctx context.Context, id crdt.DocumentID, hashes []crdt.Hash) ([][]byte, error) {
-	raws := make([][]byte, len(hashes))
+func (s *Store) Raw(ctx context.Context, id crdt.DocumentID, numbers []int64) ([][]byte, error) {
+	raws := make([][]byte, len(numbers))
 	err := s.read(ctx, func(v view) error {
-		number, err := v.document(id)
+		document, err := v.document(id)
 		if err != nil {
 			return err
 		}
-		for i, hash := range hashes {
-			err := v.row(`SELECT raw FROM changes WHERE document = ? AND hash = ?`, number, hash[:]).Scan(&raws[i])
+		for i, number := range numbers {
+			err := v.row(`SELECT raw FROM changes WHERE document = ? AND number = ?`, document, number).Scan(&raws[i])
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
-				return fmt.Errorf("change %s: %w", hash, err)
+				return fmt.Errorf("change %d: %w", number, err)
 			}
 		}
 		return nil

@@ -120,8 +120,6 @@ CREATE TABLE slugs (
   document INTEGER NOT NULL REFERENCES documents
 ) STRICT, WITHOUT ROWID;
 
-CREATE UNIQUE INDEX changes_by_hash ON changes (document, hash);
-
 CREATE INDEX documents_by_deletion ON documents (deleted_at, number) WHERE deleted_at IS NOT NULL;
 
 CREATE UNIQUE INDEX edit_calls_by_key ON edit_calls (agent, key);

@@ -14,6 +14,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"cowrite/crdt"
+	"cowrite/doc"
 )
 
 var errRefused = errors.New("refused by the test")
@@ -132,7 +133,7 @@ func TestRefusedStepHarmsNoOther(t *testing.T) {
 	}
 }
 
-// A commit that fails once is tried again step by step: nobody notices.
+// A commit that fails once is tried again step by step: nobody notices, and changes follow each other as they were numbered.
 func TestFailedCommitIsTriedAlone(t *testing.T) {
 	s := openStore(t, t.TempDir(), Options{})
 	id := mustCreate(t, s)
@@ -141,10 +142,17 @@ func TestFailedCommitIsTriedAlone(t *testing.T) {
 	onCommit(t, s, func() bool { return !fail.Swap(false) })
 	release := hold(t, s)
 	var jobs []*job
-	for range 5 {
+	for n := range int64(5) {
 		jobs = append(jobs, enqueue(s, func(t tx) error {
 			once.Do(func() { fail.Store(true) })
-			return appending(id, 2)(t)
+			h, err := findHead(t, id)
+			if err != nil {
+				return err
+			}
+			a := anyAppend(2)
+			a.Changes = []doc.ChangeRow{{Number: n + 1}}
+			_, err = add(t, h, a)
+			return err
 		}))
 	}
 	release()
@@ -155,6 +163,9 @@ func TestFailedCommitIsTriedAlone(t *testing.T) {
 	}
 	if log := verify(t, s, id); len(log) != 10 {
 		t.Errorf("%d events, want 10", len(log))
+	}
+	if m, err := s.Document(t.Context(), id); err != nil || m.Changes != 5 {
+		t.Errorf("%d changes, want 5: %v", m.Changes, err)
 	}
 }
 

@@ -69,7 +69,7 @@ func createRefuses(t *testing.T, s doc.Store) {
 func refusedCreateLeavesNothing(t *testing.T, s doc.Store) {
 	create(t, s, newDocument("plan"))
 	refused := newDocument("plan")
-	_, err := s.Create(t.Context(), refused, doc.Append{Events: posted(1), Changes: []doc.ChangeRow{newChange("a")}})
+	_, err := s.Create(t.Context(), refused, doc.Append{Events: posted(1), Changes: []doc.ChangeRow{newChange(1, "a")}})
 	wantError(t, err, doc.ErrSlugTaken)
 	_, err = s.Document(t.Context(), refused.ID)
 	wantError(t, err, doc.ErrNotFound)
@@ -282,10 +282,11 @@ func largestFirst(t *testing.T, s doc.Store) {
 	sizes := map[doc.Slug]int{"small": 10, "large": 500, "empty": 0, "also-small": 10, "gone": 900}
 	for _, slug := range []doc.Slug{"small", "large", "empty", "also-small", "gone"} {
 		m := newDocument(slug)
-		c := newChange("%s", slug)
+		c := newChange(1, "%s", slug)
 		c.Raw, c.Logged = make([]byte, sizes[slug]), true
 		must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Changes: []doc.ChangeRow{c}}))
-		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{c}}))
+		_, err := s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{c}})
+		wantError(t, err, doc.ErrConflict)
 		if slug == "gone" {
 			remove(t, s, m.ID, day)
 		}
@@ -362,7 +363,7 @@ func instants(t *testing.T, s doc.Store) {
 	m.CreatedAt = at
 	e := newEvent(doc.MessagePosted, "")
 	e.At = at
-	c := newChange("a")
+	c := newChange(1, "a")
 	c.At = at
 	returned := must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Events: []doc.NewEvent{e}, Changes: []doc.ChangeRow{c}}))
 	meta := metaOf(t, s, m.ID)

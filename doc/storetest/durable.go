@@ -17,9 +17,9 @@ func RunDurable(t *testing.T, place func(t *testing.T) (open func() doc.Store)) 
 		m := newDocument("first")
 		create(t, s, m, posted(3)...)
 		create(t, s, newDocument("gone"))
-		changes := []doc.ChangeRow{newChange("a"), newChange("b")}
+		changes := []doc.ChangeRow{newChange(1, "a"), newChange(2, "b")}
 		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: 3, Slug: "second", Changes: changes, Events: posted(2)}))
-		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: 5, Logged: []crdt.Hash{changes[1].Hash}}))
+		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: 5, Logged: []int64{2}}))
 		gone := must[doc.Meta](t)(s.FindSlug(t.Context(), "gone"))
 		must[[]doc.Event](t)(s.Append(t.Context(), gone.ID, doc.Append{Expect: 0, Events: posted(1)}))
 		remove(t, s, gone.ID, day)

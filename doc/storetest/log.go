@@ -17,7 +17,8 @@ var logPromises = []promise{
 	{"events are counted and chained", eventsAreChained},
 	{"events come in pages", eventPages},
 	{"payloads come back byte for byte", payloadBytes},
-	{"changes are numbered, known ones ignored", changesAreNumbered},
+	{"changes come back as they were given", changesAreKept},
+	{"changes are numbered without gaps", changesAreNumbered},
 	{"changes come in pages", changePages},
 	{"a change belongs to its document", changeOfDocument},
 	{"logged marks changes of earlier appends", logged},
@@ -28,6 +29,7 @@ var logPromises = []promise{
 	{"concurrent appends to one document", concurrentOne},
 	{"concurrent appends to many documents", concurrentMany},
 	{"one of many that expect the same seq wins", concurrentExpect},
+	{"one of many that number a change alike wins", concurrentNumber},
 	{"one of many that create the same slug wins", concurrentCreate},
 }
 
@@ -92,28 +94,56 @@ func sameChange(a, b doc.ChangeRow) bool {
 		a.Logged == b.Logged && bytes.Equal(a.Raw, b.Raw)
 }
 
-func changesAreNumbered(t *testing.T, s doc.Store) {
-	a, b, c, d := newChange("a"), newChange("b"), newChange("c"), newChange("d")
+func changesAreKept(t *testing.T, s doc.Store) {
+	a, b, c, d := newChange(1, "a"), newChange(2, "b"), newChange(3, "c"), newChange(4, "d")
 	b.Sections, b.Author, b.Logged = nil, "bob", true
 	c.Sections = []doc.SectionID{"one", "two"}
 	d.Raw = []byte{}
-	d.Number = 99 // not the caller's to set
 	m := newDocument("plan")
-	must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Changes: []doc.ChangeRow{a, b, a}}))
-	again := b
-	again.Author = "mallory"
-	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{again, c, a, d}}))
-
-	want := []doc.ChangeRow{a, b, c, d}
-	got := allChanges(t, s, m.ID)
-	if len(got) != len(want) {
-		t.Fatalf("%d changes, want %d", len(got), len(want))
+	must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Changes: []doc.ChangeRow{a, b}}))
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{c, d}}))
+	if got, want := allChanges(t, s, m.ID), []doc.ChangeRow{a, b, c, d}; !slices.EqualFunc(got, want, sameChange) {
+		t.Errorf("changes:\n got %+v\nwant %+v", got, want)
 	}
-	for i := range want {
-		want[i].Number = int64(i + 1)
-		if !sameChange(got[i], want[i]) {
-			t.Errorf("change %d:\n got %+v\nwant %+v", i+1, got[i], want[i])
+}
+
+// Whoever numbers a change otherwise than on from the last one does not know the document as it is: nothing of the append is written.
+func changesAreNumbered(t *testing.T, s doc.Store) {
+	numbered := func(numbers ...int64) doc.Append {
+		a := doc.Append{Expect: doc.AnySeq, Events: posted(1)}
+		for _, n := range numbers {
+			a.Changes = append(a.Changes, newChange(n, "change %d", n))
 		}
+		return a
+	}
+	for _, wrong := range [][]int64{{0}, {2}, {-1}, {1, 1}, {1, 3}, {2, 1}} {
+		refused := newDocument("plan")
+		_, err := s.Create(t.Context(), refused, numbered(wrong...))
+		wantError(t, err, doc.ErrConflict)
+		_, err = s.Document(t.Context(), refused.ID)
+		wantError(t, err, doc.ErrNotFound)
+	}
+	m := newDocument("plan")
+	must[[]doc.Event](t)(s.Create(t.Context(), m, numbered(1, 2)))
+	before := metaOf(t, s, m.ID)
+	for _, wrong := range [][]int64{{0}, {1}, {2}, {4}, {2, 3}, {3, 3}, {3, 5}, {4, 3}, {3, 4, 4}} {
+		a := numbered(wrong...)
+		a.Logged = []int64{1}
+		_, err := s.Append(t.Context(), m.ID, a)
+		wantError(t, err, doc.ErrConflict)
+	}
+	if got := metaOf(t, s, m.ID); got != before || got.Changes != 2 {
+		t.Errorf("refused appends left %+v\nof %+v", got, before)
+	}
+	if got := allChanges(t, s, m.ID); len(got) != 2 || got[0].Logged {
+		t.Errorf("refused appends left %+v", got)
+	}
+	if got := allEvents(t, s, m.ID); len(got) != 1 {
+		t.Errorf("refused appends left %d events, want 1", len(got))
+	}
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, numbered(3, 4)))
+	if got := metaOf(t, s, m.ID).Changes; got != 4 {
+		t.Errorf("%d changes, want 4", got)
 	}
 }
 
@@ -121,7 +151,7 @@ func changePages(t *testing.T, s doc.Store) {
 	m := newDocument("plan")
 	var changes []doc.ChangeRow
 	for i := range 10 {
-		changes = append(changes, newChange("change %d", i))
+		changes = append(changes, newChange(int64(i+1), "change %d", i))
 	}
 	must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Changes: changes}))
 	for _, size := range []int{1, 3, 10, 11} {
@@ -146,7 +176,7 @@ func changePages(t *testing.T, s doc.Store) {
 }
 
 func changeOfDocument(t *testing.T, s doc.Store) {
-	same := []doc.ChangeRow{newChange("a")}
+	same := []doc.ChangeRow{newChange(1, "a")}
 	for _, slug := range []doc.Slug{"one", "two"} {
 		m := newDocument(slug)
 		must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Changes: same}))
@@ -157,17 +187,39 @@ func changeOfDocument(t *testing.T, s doc.Store) {
 }
 
 func logged(t *testing.T, s doc.Store) {
-	a, b := newChange("a"), newChange("b")
 	m, other := newDocument("plan"), newDocument("other")
-	must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Changes: []doc.ChangeRow{a, b}}))
-	must[[]doc.Event](t)(s.Create(t.Context(), other, doc.Append{Changes: []doc.ChangeRow{a}}))
-	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: posted(1),
-		Logged: []crdt.Hash{a.Hash, newChange("unknown").Hash}}))
-	if got := allChanges(t, s, m.ID); !got[0].Logged || got[1].Logged {
-		t.Errorf("logged: %v and %v, want true and false", got[0].Logged, got[1].Logged)
+	var changes []doc.ChangeRow
+	for n := range int64(9) {
+		changes = append(changes, newChange(n+1, "change %d", n))
 	}
-	if allChanges(t, s, other.ID)[0].Logged {
-		t.Error("the same change of another document was marked too")
+	must[[]doc.Event](t)(s.Create(t.Context(), m, doc.Append{Changes: changes}))
+	must[[]doc.Event](t)(s.Create(t.Context(), other, doc.Append{Changes: changes}))
+	marked := func(id crdt.DocumentID) (numbers []int64) {
+		t.Helper()
+		for _, c := range allChanges(t, s, id) {
+			if c.Logged {
+				numbers = append(numbers, c.Number)
+			}
+		}
+		return numbers
+	}
+	for _, c := range []struct{ mark, want []int64 }{
+		{nil, nil},
+		{[]int64{7, 99, 0, -1, 2}, []int64{2, 7}},
+		{[]int64{7, 6, 2, 4, 7}, []int64{2, 4, 6, 7}},
+		{[]int64{9, 1, 8, 10, 11}, []int64{1, 2, 4, 6, 7, 8, 9}},
+	} {
+		given := slices.Clone(c.mark)
+		must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Logged: c.mark}))
+		if got := marked(m.ID); !slices.Equal(got, c.want) {
+			t.Errorf("with %d, changes %d are logged, want %d", given, got, c.want)
+		}
+		if !slices.Equal(c.mark, given) {
+			t.Errorf("the numbers given became %d, of %d", c.mark, given)
+		}
+	}
+	if got := marked(other.ID); got != nil {
+		t.Errorf("changes %d of another document are logged too", got)
 	}
 }
 
@@ -191,11 +243,11 @@ func refusedAppend(t *testing.T, s doc.Store) {
 	m := newDocument("plan")
 	create(t, s, m, posted(1)...)
 	create(t, s, newDocument("taken"))
-	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{newChange("a")}}))
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{newChange(1, "a")}}))
 	before := metaOf(t, s, m.ID)
 
 	title := "changed"
-	refused := doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{newChange("b")}, Events: posted(2), Logged: []crdt.Hash{newChange("a").Hash},
+	refused := doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{newChange(2, "b")}, Events: posted(2), Logged: []int64{1},
 		Title: &title, Slug: "taken", Deletion: &doc.Deletion{At: day, By: "ada"}}
 	_, err := s.Append(t.Context(), m.ID, refused)
 	wantError(t, err, doc.ErrSlugTaken)
@@ -251,11 +303,10 @@ func concurrentOne(t *testing.T, s doc.Store) {
 	const writers, rounds = 16, 20
 	m := newDocument("plan")
 	create(t, s, m)
-	together(writers, func(w int) {
+	together(writers, func(int) {
 		var last doc.Seq
-		for r := range rounds {
-			events, err := s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: posted(2),
-				Changes: []doc.ChangeRow{newChange("%d of %d", r, w)}})
+		for range rounds {
+			events, err := s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: posted(2)})
 			if err != nil {
 				t.Errorf("append: %v", err)
 				return
@@ -272,15 +323,6 @@ func concurrentOne(t *testing.T, s doc.Store) {
 		t.Errorf("%d events, want %d", len(log), writers*rounds*2)
 	}
 	verifyChain(t, log)
-	changes := allChanges(t, s, m.ID)
-	if len(changes) != writers*rounds {
-		t.Errorf("%d changes, want %d", len(changes), writers*rounds)
-	}
-	for i, c := range changes {
-		if c.Number != int64(i+1) {
-			t.Fatalf("change %d has number %d", i+1, c.Number)
-		}
-	}
 }
 
 func concurrentMany(t *testing.T, s doc.Store) {
@@ -344,6 +386,30 @@ func concurrentExpect(t *testing.T, s doc.Store) {
 		}
 	}
 	verifyChain(t, allEvents(t, s, m.ID))
+}
+
+func concurrentNumber(t *testing.T, s doc.Store) {
+	m := newDocument("plan")
+	create(t, s, m)
+	for round := range int64(10) {
+		errs := make([]error, 16)
+		together(len(errs), func(i int) {
+			_, errs[i] = s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Events: posted(1),
+				Changes: []doc.ChangeRow{newChange(2*round+1, "%d", i), newChange(2*round+2, "%d", i)}})
+		})
+		if n := winners(t, errs, doc.ErrConflict); n != 1 {
+			t.Fatalf("round %d has %d winners", round, n)
+		}
+	}
+	changes := allChanges(t, s, m.ID)
+	if len(changes) != 20 || len(allEvents(t, s, m.ID)) != 10 {
+		t.Fatalf("%d changes and %d events, want 20 and 10", len(changes), len(allEvents(t, s, m.ID)))
+	}
+	for i := 0; i < len(changes); i += 2 {
+		if string(changes[i].Raw) != string(changes[i+1].Raw) {
+			t.Errorf("changes %d and %d are of two appends", i+1, i+2)
+		}
+	}
 }
 
 func concurrentCreate(t *testing.T, s doc.Store) {

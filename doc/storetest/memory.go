@@ -99,6 +99,9 @@ func (s *Memory) Create(ctx context.Context, m doc.Meta, first doc.Append) ([]do
 			return nil, err
 		}
 	}
+	if err := follow(0, first.Changes); err != nil {
+		return nil, err
+	}
 	m.CreatedAt = millis(m.CreatedAt)
 	m.ChangedAt, m.LastSeq, m.Number, m.Block, m.Deletion = m.CreatedAt, 0, int64(len(s.documents)+1), doc.Block{}, doc.Deletion{}
 	d := &memoryDocument{meta: m}
@@ -124,11 +127,24 @@ func (s *Memory) Append(ctx context.Context, id crdt.DocumentID, a doc.Append) (
 	return s.add(d, a)
 }
 
+// follow says whether changes are numbered on from the last one.
+func follow(last int64, changes []doc.ChangeRow) error {
+	for i, c := range changes {
+		if c.Number != last+int64(i)+1 {
+			return doc.ErrConflict
+		}
+	}
+	return nil
+}
+
 func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 	if a.Expect != doc.AnySeq && a.Expect != d.meta.LastSeq {
 		return nil, doc.ErrConflict
 	}
 	if err := s.mayTake(a.Slug, d); err != nil {
+		return nil, err
+	}
+	if err := follow(d.saved.Upto+int64(len(d.changes)), a.Changes); err != nil {
 		return nil, err
 	}
 	if a.Slug != "" {
@@ -139,14 +155,11 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 		d.meta.Title = *a.Title
 	}
 	for _, c := range clone(a.Changes) {
-		if slices.ContainsFunc(d.changes, func(known doc.ChangeRow) bool { return known.Hash == c.Hash }) {
-			continue
-		}
-		c.Number, c.At = d.saved.Upto+int64(len(d.changes)+1), millis(c.At)
+		c.At = millis(c.At)
 		d.changes = append(d.changes, c)
 	}
 	for i := range d.changes {
-		d.changes[i].Logged = d.changes[i].Logged || slices.Contains(a.Logged, d.changes[i].Hash)
+		d.changes[i].Logged = d.changes[i].Logged || slices.Contains(a.Logged, d.changes[i].Number)
 	}
 	var added []doc.Event
 	for _, n := range a.Events {
@@ -222,7 +235,7 @@ func (s *Memory) EditCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey
 }
 
 // Raw gives the bytes of changes.
-func (s *Memory) Raw(ctx context.Context, id crdt.DocumentID, hashes []crdt.Hash) ([][]byte, error) {
+func (s *Memory) Raw(ctx context.Context, id crdt.DocumentID, numbers []int64) ([][]byte, error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -232,9 +245,9 @@ func (s *Memory) Raw(ctx context.Context, id crdt.DocumentID, hashes []crdt.Hash
 	if err != nil {
 		return nil, err
 	}
-	raws := make([][]byte, len(hashes))
-	for i, h := range hashes {
-		if at := slices.IndexFunc(d.changes, func(c doc.ChangeRow) bool { return c.Hash == h }); at >= 0 {
+	raws := make([][]byte, len(numbers))
+	for i, number := range numbers {
+		if at := slices.IndexFunc(d.changes, func(c doc.ChangeRow) bool { return c.Number == number }); at >= 0 {
 			raws[i] = bytes.Clone(d.changes[at].Raw)
 		}
 	}

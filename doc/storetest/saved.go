@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +12,7 @@ import (
 )
 
 var savedPromises = []promise{
-	{"raw gives changes by hash", rawByHash},
+	{"raw gives changes by number", rawByNumber},
 	{"a saved document takes the place of its changes", compacted},
 	{"compaction keeps what is not logged, and never goes back", compactRefuses},
 	{"edits are remembered with their append", editCalls},
@@ -23,21 +25,31 @@ func grow(t *testing.T, s doc.Store, n int) (doc.Meta, []doc.ChangeRow) {
 	create(t, s, m)
 	changes := make([]doc.ChangeRow, n)
 	for i := range changes {
-		changes[i] = newChange("change %d", i)
+		changes[i] = newChange(int64(i+1), "change %d", i)
 		changes[i].Logged = true
 	}
 	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: changes}))
 	return m, changes
 }
 
-func rawByHash(t *testing.T, s doc.Store) {
+func rawByNumber(t *testing.T, s doc.Store) {
 	m, changes := grow(t, s, 3)
-	raws := must[[][]byte](t)(s.Raw(t.Context(), m.ID, []crdt.Hash{changes[2].Hash, {1}, changes[0].Hash}))
-	if len(raws) != 3 || string(raws[0]) != string(changes[2].Raw) || raws[1] != nil || string(raws[2]) != string(changes[0].Raw) {
-		t.Errorf("got %q", raws)
-	}
+	other := newDocument("other")
+	must[[]doc.Event](t)(s.Create(t.Context(), other, doc.Append{Changes: []doc.ChangeRow{newChange(1, "of another"), newChange(2, "document")}}))
+	wantRaw(t, s, m.ID, []int64{3, 4, 1, 0, -1, 3}, changes[2].Raw, nil, changes[0].Raw, nil, nil, changes[2].Raw)
+	wantRaw(t, s, other.ID, []int64{2, 3}, []byte("document"), nil)
+	wantRaw(t, s, m.ID, nil)
 	_, err := s.Raw(t.Context(), newDocument("none").ID, nil)
 	wantError(t, err, doc.ErrNotFound)
+}
+
+func wantRaw(t *testing.T, s doc.Store, id crdt.DocumentID, numbers []int64, want ...[]byte) {
+	t.Helper()
+	got := must[[][]byte](t)(s.Raw(t.Context(), id, numbers))
+	same := func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
+	if !slices.EqualFunc(got, want, same) {
+		t.Errorf("changes %d are %q, want %q", numbers, got, want)
+	}
 }
 
 func compacted(t *testing.T, s doc.Store) {
@@ -62,12 +74,14 @@ func compacted(t *testing.T, s doc.Store) {
 				t.Errorf("row %d is number %d, %s", i, row.Number, row.Hash)
 			}
 		}
-		if raws := must[[][]byte](t)(s.Raw(t.Context(), m.ID, []crdt.Hash{changes[0].Hash})); raws[0] != nil {
-			t.Errorf("a change that is no row any more is %q", raws[0])
-		}
+		wantRaw(t, s, m.ID, []int64{upto, upto + 1}, nil, map[int64][]byte{2: changes[2].Raw}[upto])
 	}
-	next := newChange("next")
-	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{next}}))
+	for _, number := range []int64{1, 5, 7} {
+		_, err := s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{newChange(number, "no")}})
+		wantError(t, err, doc.ErrConflict)
+	}
+	next := newChange(6, "next")
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{next}, Logged: []int64{1, 5}}))
 	if rows := must[[]doc.ChangeRow](t)(s.Changes(t.Context(), m.ID, 0, many)); len(rows) != 1 || rows[0].Number != 6 {
 		t.Errorf("the next change is %+v", rows)
 	}
@@ -75,7 +89,7 @@ func compacted(t *testing.T, s doc.Store) {
 
 func compactRefuses(t *testing.T, s doc.Store) {
 	m, _ := grow(t, s, 3)
-	loose := newChange("loose")
+	loose := newChange(4, "loose")
 	loose.Logged = false
 	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{loose}}))
 	if err := s.Compact(t.Context(), m.ID, doc.Saved{Upto: 2, Chunk: []byte("two")}); err != nil {

@@ -71,9 +71,9 @@ func posted(n int) []doc.NewEvent {
 }
 
 // newChange makes a row whose hash is that of its content; to a store they are just bytes.
-func newChange(format string, args ...any) doc.ChangeRow {
+func newChange(number int64, format string, args ...any) doc.ChangeRow {
 	raw := fmt.Appendf(nil, format, args...)
-	return doc.ChangeRow{Hash: sha256.Sum256(raw), Author: "ada", Sections: []doc.SectionID{"intro"}, At: day.Add(time.Minute), Raw: raw}
+	return doc.ChangeRow{Number: number, Hash: sha256.Sum256(raw), Author: "ada", Sections: []doc.SectionID{"intro"}, At: day.Add(time.Minute), Raw: raw}
 }
 
 // must fails the test on an error.

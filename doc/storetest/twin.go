@@ -62,6 +62,7 @@ var (
 	drawSlug     = rapid.SampledFrom([]doc.Slug{"", "a", "b", "c", "d"})
 	drawAgent    = rapid.SampledFrom([]doc.Agent{"ada", "bob"})
 	drawKeyID    = rapid.SampledFrom([]doc.KeyID{"k1", "k2", "k3"})
+	drawNumber   = rapid.Int64Range(0, 9) // of a change
 	drawHash     = rapid.Map(rapid.IntRange(1, 5), func(n int) crdt.Hash { return crdt.Hash{byte(n)} })
 	drawTime     = rapid.Map(rapid.Int64Range(0, 1e12), func(ns int64) time.Time { return day.Add(time.Duration(ns)) })
 	drawResource = rapid.SampledFrom([]lease.Resource{"lock:a", "lock:b", "odd:\xfe"})
@@ -86,7 +87,7 @@ var drawAppend = rapid.Custom(func(r *rapid.T) doc.Append {
 		Expect:  doc.Seq(rapid.SampledFrom([]int{-1, -1, -1, 0, 1, 2, 3}).Draw(r, "expect")),
 		Changes: rapid.SliceOfN(drawChange, 0, 3).Draw(r, "changes"),
 		Events:  rapid.SliceOfN(drawEvent, 0, 3).Draw(r, "events"),
-		Logged:  rapid.SliceOfN(drawHash, 0, 2).Draw(r, "logged"),
+		Logged:  rapid.SliceOfN(drawNumber, 0, 3).Draw(r, "logged"),
 		Slug:    drawSlug.Draw(r, "slug"),
 	}
 	if rapid.IntRange(0, 9).Draw(r, "delete") == 0 {
@@ -101,6 +102,21 @@ var drawAppend = rapid.Custom(func(r *rapid.T) doc.Append {
 	}
 	return a
 })
+
+// drawWrong is by how much a change is numbered wrong.
+var drawWrong = rapid.SampledFrom([]int64{0, 0, 0, 0, -1, 1})
+
+// numbered numbers changes on from the last one, the last of them wrong by so much.
+func numbered(a doc.Append, last, wrong int64) doc.Append {
+	a.Changes = clone(a.Changes)
+	for i := range a.Changes {
+		a.Changes[i].Number = last + int64(i) + 1
+	}
+	if n := len(a.Changes); n > 0 {
+		a.Changes[n-1].Number += wrong
+	}
+	return a
+}
 
 var drawCommit = rapid.Custom(func(r *rapid.T) doc.LeaseCommit {
 	resource := drawResource.Draw(r, "resource")
@@ -156,15 +172,23 @@ func drawCall(r *rapid.T) (name string, c call) {
 	limit := rapid.IntRange(0, 5).Draw(r, "limit")
 	after := rapid.Int64Range(0, 5).Draw(r, "after")
 	at := drawTime.Draw(r, "at")
-	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Deleted", "Changes", "Events",
+	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Deleted", "Changes", "Events", "Raw", "Compact", "Saved",
 		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "People", "SetPerson", "RevokeKey"}).Draw(r, "call"); name {
 	case "Create":
 		m := doc.Meta{ID: id, Slug: slug, Title: rapid.String().Draw(r, "title"), CreatedAt: at, CreatedBy: drawAgent.Draw(r, "by")}
-		first := drawAppend.Draw(r, "first")
-		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Create(ctx, m, first) }
+		first, wrong := drawAppend.Draw(r, "first"), drawWrong.Draw(r, "wrong")
+		return name, func(ctx context.Context, s doc.Store) (any, error) {
+			return s.Create(ctx, m, numbered(first, 0, wrong))
+		}
 	case "Append":
-		a := drawAppend.Draw(r, "append")
-		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Append(ctx, id, a) }
+		a, wrong := drawAppend.Draw(r, "append"), drawWrong.Draw(r, "wrong")
+		return name, func(ctx context.Context, s doc.Store) (any, error) {
+			m, err := s.Document(ctx, id)
+			if err != nil && !errors.Is(err, doc.ErrNotFound) {
+				return nil, err
+			}
+			return s.Append(ctx, id, numbered(a, m.Changes, wrong))
+		}
 	case "Document":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Document(ctx, id) }
 	case "FindSlug":
@@ -183,6 +207,15 @@ func drawCall(r *rapid.T) (name string, c call) {
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Deleted(ctx, behind, limit) }
 	case "Changes":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Changes(ctx, id, after, limit) }
+	case "Raw":
+		numbers := rapid.SliceOfN(drawNumber, 0, 3).Draw(r, "numbers")
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Raw(ctx, id, numbers) }
+	case "Compact":
+		saved := doc.Saved{Upto: drawNumber.Draw(r, "upto"), Chunk: rapid.SliceOfN(rapid.Byte(), 1, 30).Draw(r, "chunk"), Index: []byte("index")}
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.Compact(ctx, id, saved) }
+	case "Saved":
+		chunk := rapid.Bool().Draw(r, "chunk")
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Saved(ctx, id, chunk) }
 	case "Events":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Events(ctx, id, doc.Seq(after), limit) }
 	case "SaveLeases":
