@@ -79,7 +79,8 @@ const missed = (page: Page) =>
   page.evaluate(() => {
     const scope = document.querySelector("dialog[open]") ?? document
     return [...scope.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0'], [role='button']")]
-      .filter((element) => element.checkVisibility() && !element.matches(":disabled, [data-walked], option"))
+      // Of radio buttons the chosen one is stopped at; arrows lead to the others.
+      .filter((element) => element.checkVisibility() && !element.matches(":disabled, [data-walked], [type='radio']:not(:checked)"))
       .map((element) => element.outerHTML.slice(0, 160))
   })
 
