@@ -18,8 +18,11 @@ var wasOpen = []byte{}
 func (s *socket) deal(c *conversation, n note, done func(error)) {
 	if n.gone != nil && c.attachment != nil {
 		s.leave(c)
-		if code.Is(n.gone, code.DocumentBlocked) || code.Is(n.gone, code.DocumentDeleted) {
-			s.wait(c, wasOpen)
+		comesBack := code.Is(n.gone, code.DocumentBlocked) || code.Is(n.gone, code.DocumentDeleted)
+		if comesBack && s.wait(c, wasOpen) && s.attach(c, false) == nil { // it was back before this was told
+			s.back(c)
+			done(nil)
+			return
 		}
 		s.unavailable(c, n.gone)
 	}
@@ -85,8 +88,7 @@ func (s *socket) hand(c *conversation, message []byte) {
 func (s *socket) retry(c *conversation) {
 	message := c.asked
 	if len(message) == 0 {
-		// The peer has no reason to speak of the document again, and where it stands by now only the peer can say.
-		s.End(code.New(code.Busy, "document %s is back, connect again", c.name))
+		s.back(c)
 		return
 	}
 	switch err := s.attach(c, false); {
@@ -96,6 +98,12 @@ func (s *socket) retry(c *conversation) {
 		s.leave(c)
 		s.unavailable(c, err)
 	}
+}
+
+// back has the peer connect again for a document that it had open: it has no reason to speak of it again, and where it
+// stands by now only the peer can say.
+func (s *socket) back(c *conversation) {
+	s.End(code.New(code.Busy, "document %s is back, connect again", c.name))
 }
 
 func (s *socket) attach(c *conversation, create bool) error {

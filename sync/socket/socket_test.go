@@ -463,8 +463,11 @@ func TestADocumentThatComesBack(t *testing.T) {
 		peer := w.join("alice", "a")
 		peer.sync("d", content("one"))
 		peer.wantSync("d", "ack")
-		w.docs.gone("d", code.New(code.DocumentDeleted, "deleted"))
+		gone := code.New(code.DocumentDeleted, "deleted")
+		w.docs.change("d", func(d *document) { d.refuse = gone })
+		w.docs.gone("d", gone)
 		peer.wantUnavailable("d")
+		w.docs.change("d", func(d *document) { d.refuse = nil })
 		peer.sync("d", content("two"))
 		peer.wantSync("d", "ack")
 	})
@@ -501,6 +504,22 @@ func TestADocumentComesBackIntoService(t *testing.T) {
 	}
 }
 
+// A document may be restored while its end is still on its way to those who have it open: nobody tells them of that again.
+func TestADocumentIsBackBeforeItsEndIsTold(t *testing.T) {
+	for _, why := range []code.Code{code.DocumentBlocked, code.DocumentDeleted} {
+		t.Run(string(why), func(t *testing.T) {
+			inWorld(t, hub.Limits{}, func(w *world) {
+				peer := w.join("alice", "a")
+				peer.sync("d", content("one"))
+				peer.wantSync("d", "ack")
+				w.hub.Appeared(docID("d"))
+				w.docs.gone("d", code.New(why, "for a moment"))
+				peer.wantClose(code.Busy)
+			})
+		})
+	}
+}
+
 // What happens to a document while it is busy is dealt with afterwards.
 func TestADocumentThatGoesWhileItIsBusy(t *testing.T) {
 	inWorld(t, hub.Limits{}, func(w *world) {
@@ -514,20 +533,21 @@ func TestADocumentThatGoesWhileItIsBusy(t *testing.T) {
 		w.docs.change("d", func(d *document) { d.hold = hold })
 		peer.sync("d", content("two"))
 		synctest.Wait()
-		w.docs.gone("d", code.New(code.DocumentDeleted, "deleted"))
+		gone := code.New(code.DocumentDeleted, "deleted")
+		w.docs.change("d", func(d *document) { d.refuse = gone })
+		w.docs.gone("d", gone)
 		other.wantUnavailable("d")
 		peer.wantQuiet()
+		w.docs.change("d", func(d *document) { d.refuse = nil })
 		close(hold)
-		peer.wantSync("d", "ack")
-		if m, ok := peer.next().(repo.Unavailable); !ok || m.Document != name("d") {
-			t.Errorf("got %#v, want doc-unavailable", m)
-		}
+		peer.wantClose(code.Busy)
 		// Neither is in the room any more.
 		other.send(repo.Ephemeral{SenderID: "b", Document: name("d"), Count: 1, Data: []byte{1}})
 		other.wantQuiet()
-		peer.sync("d", content("three"))
-		peer.wantSync("d", "ack")
-		peer.send(repo.Ephemeral{SenderID: "a", Document: name("d"), Count: 1, Data: []byte{1}})
+		back := w.join("alice", "a")
+		back.sync("d", content("three"))
+		back.wantSync("d", "ack")
+		back.send(repo.Ephemeral{SenderID: "a", Document: name("d"), Count: 1, Data: []byte{1}})
 		other.wantQuiet()
 	})
 }
