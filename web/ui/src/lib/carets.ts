@@ -90,7 +90,7 @@ function shown(carets: readonly Caret[]): Shown {
 }
 
 /** What is written at the edge of a selection is not part of it, and a caret goes behind what is written at it. */
-function moved({ agent, head, anchor }: Caret, changes: ChangeDesc): Caret {
+export function moved({ agent, head, anchor }: Caret, changes: ChangeDesc): Caret {
   if (head === anchor) return { agent, head: changes.mapPos(head, 1), anchor: changes.mapPos(anchor, 1) }
   const side = head < anchor ? 1 : -1
   return { agent, head: changes.mapPos(head, side), anchor: changes.mapPos(anchor, -side) }

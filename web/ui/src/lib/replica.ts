@@ -23,6 +23,8 @@ export class Replica {
   readonly #worker = new Worker(new URL("../replica/worker.ts", import.meta.url), { type: "module" })
   readonly #sections = new Map<SectionId, SectionContent>()
   readonly #texts = new Map<SectionId, (reply: TextReply) => void>()
+  /** The worker runs: one whose script cannot be had answers nothing. */
+  #running = false
   #closed = false
 
   /**
@@ -52,6 +54,7 @@ export class Replica {
     window.removeEventListener("online", this.reconnect)
     document.removeEventListener("visibilitychange", this.#flush)
     window.removeEventListener("beforeunload", this.#flush)
+    if (!this.#running) return this.#worker.terminate()
     untilClosed(
       new Promise<void>((resolve) => {
         this.#worker.addEventListener("message", ({ data }: MessageEvent<ReplicaReply>) => data.type === "closed" && resolve())
@@ -89,6 +92,7 @@ export class Replica {
   }
 
   #take(reply: ReplicaReply): void {
+    this.#running = true
     if (this.#closed) return
     switch (reply.type) {
       case "content": {

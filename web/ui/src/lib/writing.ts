@@ -5,8 +5,8 @@ import { collab, getSyncedVersion, receiveUpdates, sendableUpdates } from "@code
 import { history } from "@codemirror/commands"
 import { ChangeSet, EditorState, Text, type Transaction } from "@codemirror/state"
 import { EditorView, type ViewUpdate } from "@codemirror/view"
-import type { Place, TextReply, TextRequest, Whereabouts } from "../replica/messages"
-import { carets, showCarets } from "./carets"
+import type { Place, Position, TextReply, TextRequest, Whereabouts } from "../replica/messages"
+import { carets, moved, showCarets } from "./carets"
 import { editing } from "./editor"
 import { lineEnds } from "./lineends"
 import type { Replica } from "./replica"
@@ -106,8 +106,8 @@ export class Writing {
         return this.#shower?.moved(reply.place)
       case "found": {
         const written = sendableUpdates(this.state)
-        const now = (position: number) => written.reduce((at, { changes }) => changes.mapPos(at, 1), position)
-        if (this.#view) showCarets(this.#view, reply.positions.map(({ agent, head, anchor }) => ({ agent, head: now(head), anchor: now(anchor) })))
+        const now = (position: Position) => written.reduce<Position>((caret, { changes }) => moved(caret, changes), position)
+        if (this.#view) showCarets(this.#view, reply.positions.map(now))
         return
       }
       case "gone":

@@ -3,6 +3,7 @@
 import { diff, getHeads, type Heads } from "@automerge/automerge/slim"
 import { Repo, type AutomergeUrl, type DocHandle } from "@automerge/automerge-repo/slim"
 import { IndexedDBStorageAdapter } from "@automerge/automerge-repo-storage-indexeddb"
+import { messageOf } from "../lib/api"
 import type { LinkState } from "../lib/events"
 import { localName, localStore } from "../lib/local"
 import { paced } from "../lib/paced"
@@ -56,7 +57,7 @@ export class Keeper {
       // It is told before the document has what came along.
       queueMicrotask(this.#publish)
     })
-    void this.#follow(url)
+    this.#follow(url).catch((error: unknown) => tell({ type: "failed", message: messageOf(error) }))
   }
 
   reconnect(): void {

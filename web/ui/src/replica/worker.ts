@@ -25,7 +25,10 @@ async function take(request: ReplicaRequest): Promise<void> {
   else if (request.type === "flush") await keeper?.flush()
   else if (request.type === "text") keeper?.text(request.section, request.request)
   else {
-    await keeper?.close()
-    tell({ type: "closed" })
+    try {
+      await keeper?.close()
+    } finally {
+      tell({ type: "closed" })
+    }
   }
 }
