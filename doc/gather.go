@@ -3,8 +3,17 @@ package doc
 import "time"
 
 // gatherPause is how long at most a replica's message waits for others that share its step: one call to the engine, one
-// commit, one message to each peer. DESIGN.md says why it is so long.
-const gatherPause = 20 * time.Millisecond
+// commit, one message to each peer. It is gatherPause in a document of up to fewPeers; what a step costs is shared by all whom it is told
+// to, so that with more of them it is shorter in proportion, down to shortPause. DESIGN.md says why it is so long.
+const (
+	gatherPause = 20 * time.Millisecond
+	fewPeers    = 12
+	shortPause  = 5 * time.Millisecond
+)
+
+func (d *desk) gatherPause() time.Duration {
+	return max(shortPause, gatherPause*fewPeers/time.Duration(max(fewPeers, len(d.peers))))
+}
 
 // A document is busy while others than before bring at least busyChanges within busyTime. Four people who type are slower,
 // and for one who is fast there is nobody to wait for.
@@ -82,7 +91,8 @@ func (d *desk) left(least patience, began time.Time) time.Duration {
 	case least == bringer && !d.pace.busy(began):
 		since = d.stepped
 	}
-	return min(gatherPause, gatherPause-d.lib.now().Sub(since)) // the clock may go back
+	pause := d.gatherPause()
+	return min(pause, pause-d.lib.now().Sub(since)) // the clock may go back
 }
 
 // pace remembers when the latest changes were merged that came from another replica than the one before, in a ring.

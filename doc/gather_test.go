@@ -265,6 +265,39 @@ func TestABurstInABusyDocumentIsOneStep(t *testing.T) {
 	})
 }
 
+// The more are told of a step, the less it costs each of them, and the shorter is the pause.
+func TestWithManyPeersThePauseIsShort(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		all := w.typists(id, 48)
+		var longest time.Duration
+		for range 3 {
+			for _, r := range all {
+				r.typeIn(sid, 0, "x")
+				r.say(func(_ int, after time.Duration, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+					longest = max(longest, after)
+				})
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(pause)
+			synctest.Wait()
+			for _, r := range all {
+				r.hear()
+			}
+		}
+		if longest != pause/4 {
+			t.Errorf("of 48 who type a change waited for %v, want %v at most", longest, pause/4)
+		}
+		for _, r := range all {
+			r.at.Detach()
+		}
+	})
+}
+
 // Whoever waits for an answer to a request of its own neither waits for the pause nor overtakes what came before.
 func TestAnEditThroughTheServerEndsThePause(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
