@@ -100,17 +100,34 @@ func (d *desk) compact(ctx context.Context) error {
 
 // compact makes the chunk of a saved form, which is to name the heads, of the one before and the rows behind it, and stores it.
 func (l *Library) compact(ctx context.Context, id crdt.DocumentID, saved Saved, heads []crdt.Hash) compactionEnd {
-	chunk, raws, err := l.stored(ctx, id, int(saved.Upto))
-	if err != nil {
+	var err error
+	if saved.Chunk, err = l.saveStored(ctx, id, int(saved.Upto)); err != nil {
 		return compactionEnd{err: err}
-	}
-	if saved.Chunk, err = l.engine.Save(ctx, parts(chunk, raws)); err != nil {
-		return compactionEnd{err: unavailable("save document", err)}
 	}
 	if err := namesHeads(saved.Chunk, heads); err != nil {
 		return compactionEnd{err: err}
 	}
 	return compactionEnd{saved, l.store.Compact(ctx, id, saved)}
+}
+
+// saveStored makes one saved chunk of all that a document is stored as, up to a change. One at a time: the engine has one
+// worker for it, and what waits for that would wait with whole documents in hand.
+func (l *Library) saveStored(ctx context.Context, id crdt.DocumentID, upto int) ([]byte, error) {
+	select {
+	case l.saving <- struct{}{}:
+		defer func() { <-l.saving }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("save document: %w", ctx.Err())
+	}
+	chunk, raws, err := l.stored(ctx, id, upto)
+	if err != nil {
+		return nil, err
+	}
+	saved, err := l.engine.Save(ctx, parts(chunk, raws))
+	if err != nil {
+		return nil, unavailable("save document", err)
+	}
+	return saved, nil
 }
 
 // namesHeads says that a saved document is the one that the graph knows.

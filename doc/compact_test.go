@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -284,11 +285,45 @@ func TestAFailedCompactionIsTriedAgain(t *testing.T) {
 }
 
 // slowSaver is an engine that takes a minute to save what a compaction gives it.
-type slowSaver struct{ engine.Engine }
+type slowSaver struct {
+	engine.Engine
+	saving, saved, most atomic.Int32 // how many are at it, have been, and were at most at once
+}
 
-func (e slowSaver) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
+func (e *slowSaver) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
+	n := e.saving.Add(1)
+	e.most.Store(max(n, e.most.Load()))
 	time.Sleep(time.Minute)
+	e.saving.Add(-1)
+	e.saved.Add(1)
 	return e.Engine.Save(ctx, parts)
+}
+
+// Many documents that are compacted at the same time take turns, so that not all of them are in memory.
+func TestDocumentsAreSavedInTurns(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		if err := w.Library.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		saver := &slowSaver{Engine: w.engine}
+		var err error
+		if w.Library, err = doc.Open(doc.Options{Store: w.store, Engine: saver, Leases: w.keeper}); err != nil {
+			t.Fatal(err)
+		}
+		const documents = 3
+		for range documents {
+			s, err := w.Create(t.Context(), alice, doc.NewDocument{Markdown: "# A\n"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.typed(s.Meta.ID, s.Sections[0].ID, 100).at.Detach() // is compacted when it has been left
+		}
+		time.Sleep((documents + 2) * time.Minute)
+		synctest.Wait()
+		if saved, most := saver.saved.Load(), saver.most.Load(); saved != documents || most != 1 {
+			t.Errorf("%d documents were saved, %d at once", saved, most)
+		}
+	})
 }
 
 // A document does not wait for its compaction, and what comes meanwhile stays behind it as rows.
@@ -298,7 +333,7 @@ func TestADocumentGoesOnWhileItIsCompacted(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if w.Library, err = doc.Open(doc.Options{Store: w.store, Engine: slowSaver{w.engine}, Leases: w.keeper}); err != nil {
+		if w.Library, err = doc.Open(doc.Options{Store: w.store, Engine: &slowSaver{Engine: w.engine}, Leases: w.keeper}); err != nil {
 			t.Fatal(err)
 		}
 		s := w.create("# A\n")

@@ -34,6 +34,8 @@ type Library struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup // the desks
 
+	saving chan struct{} // holds one while a compaction is at saveStored
+
 	calls turns // of writes with an Idempotency-Key that are no edits
 
 	mu      sync.Mutex // guards the fields below, and users and idle of each desk; never held over I/O
@@ -100,7 +102,7 @@ func Open(opts Options) (*Library, error) {
 	l := &Library{
 		store: opts.Store, engine: opts.Engine, leases: opts.Leases, limits: opts.Limits.withDefaults(),
 		now: opts.Now, random: opts.Random, log: opts.Log, desks: map[crdt.DocumentID]*desk{}, weights: map[*desk]weight{},
-		faults: map[crdt.DocumentID]Fault{},
+		faults: map[crdt.DocumentID]Fault{}, saving: make(chan struct{}, 1),
 	}
 	if l.now == nil {
 		l.now = time.Now
