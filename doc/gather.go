@@ -2,17 +2,17 @@ package doc
 
 import "time"
 
-// gatherPause is how long at most a replica's message waits for others that share its step: one call to the engine, one
-// commit, one message to each peer. It is gatherPause in a document of up to fewPeers; what a step costs is shared by all whom it is told
-// to, so that with more of them it is shorter in proportion, down to shortPause. DESIGN.md says why it is so long.
+// How long at most a replica's message waits for others that share its step: one call to the engine, one commit, one message to
+// each peer. DESIGN.md says why so long.
 const (
-	gatherPause = 20 * time.Millisecond
-	fewPeers    = 12
-	shortPause  = 5 * time.Millisecond
+	longPause  = 20 * time.Millisecond // with up to fewPeers
+	fewPeers   = 12
+	shortPause = 5 * time.Millisecond // however many there are
 )
 
+// gatherPause is the shorter the more peers share what a step costs.
 func (d *desk) gatherPause() time.Duration {
-	return max(shortPause, gatherPause*fewPeers/time.Duration(max(fewPeers, len(d.peers))))
+	return max(shortPause, longPause*fewPeers/time.Duration(max(fewPeers, len(d.peers))))
 }
 
 // A document is busy while others than before bring at least busyChanges within busyTime. Four people who type are slower,

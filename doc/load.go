@@ -109,6 +109,9 @@ func (d *desk) remember(c crdt.Change, author Agent) touched {
 	return t
 }
 
+// errPast ends going over rows that nobody asked for.
+var errPast = errors.New("past the last row that is wanted")
+
 // stored reads all that a document is stored as: the saved form and the rows behind it, up to a change. A compaction may put
 // a new form in the place of rows between two looks; then it looks again.
 func (l *Library) stored(ctx context.Context, id crdt.DocumentID, upto int) (chunk []byte, raws [][]byte, err error) {
@@ -120,14 +123,15 @@ func (l *Library) stored(ctx context.Context, id crdt.DocumentID, upto int) (chu
 		raws = raws[:0]
 		last, follows := saved.Upto, true
 		err = l.eachRow(ctx, id, int(saved.Upto), func(row ChangeRow) error {
-			if row.Number <= int64(upto) {
-				follows = follows && row.Number == last+1
-				last = row.Number
-				raws = append(raws, row.Raw)
+			if row.Number > int64(upto) {
+				return errPast
 			}
+			follows = follows && row.Number == last+1
+			last = row.Number
+			raws = append(raws, row.Raw)
 			return nil
 		})
-		if err != nil {
+		if err != nil && err != errPast {
 			return nil, nil, err
 		}
 		if follows && last == int64(upto) {

@@ -262,6 +262,10 @@ func (w *workers) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
 		return p.call(request{Method: methodSave, Doc: number})
 	})
 	w.leave(w.spare, number)
+	var d *death
+	if errors.As(err, &d) && d.cause == crashed {
+		return nil, fmt.Errorf("%w: %w", ErrUnsavable, err)
+	}
 	if err != nil {
 		return nil, outcome(err)
 	}
