@@ -19,7 +19,7 @@ type serveCommand struct {
 	Addr        string   `help:"Address to listen on; port 0 takes any free one." default:"127.0.0.1:8080"`
 	PublicURL   string   `name:"public-url" help:"Origin in the links that the server makes, such as https://docs.example.org; without it the one of the request."`
 	NeverShared []string `name:"never-shared" help:"Resources, by the beginnings of their names, of which two reads exclude each other ($$COWRITE_NEVER_SHARED)." from:"COWRITE_NEVER_SHARED" default:"lock:"`
-	Workers     uint8    `help:"Processes that hold the documents' content, beside a spare one; 0 is one for each processor." default:"0"`
+	Workers     uint8    `help:"Processes that hold the documents' content, beside a spare one and one that saves; 0 is one for each processor." default:"0"`
 	LogFormat   string   `help:"text or json." enum:"text,json" default:"text"`
 	LogLevel    string   `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
 }

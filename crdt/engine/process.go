@@ -83,6 +83,12 @@ func (p *process) call(q request) (reply, error) {
 	return a, a.err()
 }
 
+// niceness is how far behind all others a worker stands in line for the processor that does what nobody waits for.
+const niceness = 10
+
+// yield has the worker's group (start gave it one of its own), and so all its threads, stand back. A system that does not do that has it compete.
+func (p *process) yield() { _ = syscall.Setpriority(syscall.PRIO_PGRP, p.cmd.Process.Pid, niceness) }
+
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 // grace is how long a worker whose pipe broke may take to end by itself, which tells how it ended.

@@ -178,7 +178,7 @@ func (d *workerDocument) isolate(ctx context.Context, changes []crdt.Change) err
 	}()
 	for _, c := range changes {
 		blamed := false
-		_, err := d.workers.try(ctx, func(p *process) (reply, error) {
+		_, err := d.workers.try(ctx, spare, func(p *process) (reply, error) {
 			blamed = false
 			if p != rehearsed {
 				spare.lastDoc++
@@ -260,7 +260,7 @@ func (d *workerDocument) Save(ctx context.Context) ([]byte, error) {
 	}
 	saved := a.Parts[0]
 	if d.foreign {
-		if err := d.workers.verify(ctx, saved); err != nil {
+		if err := d.workers.verify(ctx, d.workers.spare, saved); err != nil {
 			d.unsavable = errors.Is(err, ErrUnsavable)
 			return nil, err
 		}

@@ -61,7 +61,7 @@ func NewWorkers(opts WorkerOptions) Engine {
 	opts.CallTimeout = cmp.Or(opts.CallTimeout, 30*time.Second)
 	opts.Memory = cmp.Or(opts.Memory, 1<<30)
 	opts.Log = cmp.Or(opts.Log, slog.Default())
-	w := &workers{opts: opts, closed: make(chan struct{}), spare: newSeat(), convicts: newConvicts()}
+	w := &workers{opts: opts, closed: make(chan struct{}), spare: newSeat(), saver: newSeat(), convicts: newConvicts()}
 	for range opts.Workers {
 		w.seats = append(w.seats, newSeat())
 	}
@@ -72,6 +72,7 @@ type workers struct {
 	opts     WorkerOptions
 	seats    []*seat
 	spare    *seat // for what is not trusted
+	saver    *seat // for what nobody waits for
 	convicts *convicts
 	closed   chan struct{}
 	closing  sync.Once
@@ -116,6 +117,9 @@ func (w *workers) with(ctx context.Context, s *seat, use func(*process) error) e
 			return fmt.Errorf("%w: %w", ErrWorker, err)
 		}
 		s.seat(p)
+		if s == w.saver {
+			p.yield()
+		}
 	}
 	if w.isClosed() { // Close may not have seen this process
 		s.process.kill()
@@ -228,7 +232,7 @@ func (w *workers) Unpack(ctx context.Context, chunk []byte) ([]crdt.Change, erro
 	if w.convicts.has(name) {
 		return nil, &BadChangeError{Cause: errConvict}
 	}
-	a, err := w.try(ctx, func(p *process) (reply, error) {
+	a, err := w.try(ctx, w.spare, func(p *process) (reply, error) {
 		return p.call(request{Method: methodUnpack, Parts: [][]byte{chunk}})
 	})
 	var d *death
@@ -250,18 +254,18 @@ func (w *workers) Unpack(ctx context.Context, chunk []byte) ([]crdt.Change, erro
 	return changes, nil
 }
 
-// Save is the spare worker's work: nobody's document is on it.
+// Save is the saver's work: nobody's document is on it, and it is behind all others in line for the processor.
 func (w *workers) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
 	var number uint64
-	a, err := w.try(ctx, func(p *process) (reply, error) {
-		w.spare.lastDoc++
-		number = w.spare.lastDoc
+	a, err := w.try(ctx, w.saver, func(p *process) (reply, error) {
+		w.saver.lastDoc++
+		number = w.saver.lastDoc
 		if a, err := p.call(request{Method: methodLoad, Doc: number, Parts: parts}); err != nil {
 			return a, fmt.Errorf("load: %w", err)
 		}
 		return p.call(request{Method: methodSave, Doc: number})
 	})
-	w.leave(w.spare, number)
+	w.leave(w.saver, number)
 	var d *death
 	if errors.As(err, &d) && d.cause == crashed {
 		return nil, fmt.Errorf("%w: %w", ErrUnsavable, err)
@@ -269,18 +273,18 @@ func (w *workers) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
 	if err != nil {
 		return nil, outcome(err)
 	}
-	return a.Parts[0], w.verify(ctx, a.Parts[0])
+	return a.Parts[0], w.verify(ctx, w.saver, a.Parts[0])
 }
 
-// verify has the spare worker load a saved document.
-func (w *workers) verify(ctx context.Context, saved []byte) error {
+// verify has a worker that has nobody's document load a saved one.
+func (w *workers) verify(ctx context.Context, s *seat, saved []byte) error {
 	var number uint64
-	_, err := w.try(ctx, func(p *process) (reply, error) {
-		w.spare.lastDoc++
-		number = w.spare.lastDoc
+	_, err := w.try(ctx, s, func(p *process) (reply, error) {
+		s.lastDoc++
+		number = s.lastDoc
 		return p.call(request{Method: methodLoad, Doc: number, Parts: [][]byte{saved}})
 	})
-	w.leave(w.spare, number)
+	w.leave(s, number)
 	var bad *BadChangeError
 	var d *death
 	if errors.As(err, &bad) || errors.As(err, &d) && d.cause == crashed {
@@ -289,12 +293,12 @@ func (w *workers) verify(ctx context.Context, saved []byte) error {
 	return outcome(err)
 }
 
-// try calls on the spare worker. What ends it counts once it has ended two of them by itself: the first may have
+// try calls on a worker that has nobody's document. What ends it counts once it has ended two of them by itself: the first may have
 // been worn out.
-func (w *workers) try(ctx context.Context, call func(*process) (reply, error)) (a reply, err error) {
+func (w *workers) try(ctx context.Context, s *seat, call func(*process) (reply, error)) (a reply, err error) {
 	crashes := 0
 	for range attempts {
-		err = w.with(ctx, w.spare, func(p *process) error {
+		err = w.with(ctx, s, func(p *process) error {
 			a, err = call(p)
 			return err
 		})
@@ -328,7 +332,7 @@ func outcome(err error) error {
 func (w *workers) Close() error {
 	w.closing.Do(func() {
 		close(w.closed)
-		for _, s := range slices.Concat(w.seats, []*seat{w.spare}) {
+		for _, s := range slices.Concat(w.seats, []*seat{w.spare, w.saver}) {
 			s.mu.Lock()
 			if s.running != nil {
 				s.running.kill()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -43,10 +44,10 @@ func openWorkers(t *testing.T, opts WorkerOptions) *workers {
 	return e
 }
 
-// pids are the process ids of the workers that run, the spare one last.
+// pids are the process ids of the workers that run, the spare one and the saver last.
 func (w *workers) pids() []int {
 	var pids []int
-	for _, s := range slices.Concat(w.seats, []*seat{w.spare}) {
+	for _, s := range slices.Concat(w.seats, []*seat{w.spare, w.saver}) {
 		s.mu.Lock()
 		if s.running != nil {
 			pids = append(pids, s.running.cmd.Process.Pid)
@@ -232,6 +233,12 @@ func TestPartsAreSavedBesideTheDocuments(t *testing.T) {
 	e.seats[0].turn <- struct{}{}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if runtime.GOOS == "linux" { // which counts from 20 down
+		pids := e.pids()
+		if line, err := syscall.Getpriority(syscall.PRIO_PROCESS, pids[len(pids)-1]); err != nil || line != 20-niceness {
+			t.Errorf("the saver's priority is %d, %v", line, err)
+		}
 	}
 	if heads, err := crdt.SavedHeads(saved); err != nil || !slices.Equal(heads, []crdt.Hash{changes[2].Hash}) {
 		t.Errorf("the heads are %v, %v", heads, err)

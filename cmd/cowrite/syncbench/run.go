@@ -66,6 +66,9 @@ func Run(ctx context.Context, t Target, l Load) (Result, error) {
 			return Result{}, err
 		}
 	}
+	if err := r.rest(ctx); err != nil {
+		return Result{}, err
+	}
 	r.notes.start()
 	before, err := Usage(t.PID)
 	if err != nil {
@@ -96,6 +99,31 @@ func Run(ctx context.Context, t Target, l Load) (Result, error) {
 	default:
 		return res, nil
 	}
+}
+
+const (
+	restLook = 250 * time.Millisecond // how long the server must have done next to nothing to be at rest
+	restTime = 20 * time.Second       // how long it is waited for
+)
+
+// rest waits until the server is done with the documents and histories that it was brought, which are no part of the load.
+func (r *run) rest(ctx context.Context) error {
+	tick := time.NewTicker(restLook)
+	defer tick.Stop()
+	last := Used{CPU: -restTime}
+	for range restTime / restLook {
+		now, err := Usage(r.target.PID)
+		if err != nil || now.CPU-last.CPU <= clockTick {
+			return err
+		}
+		last = now
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
 }
 
 // run is one under way.
