@@ -21,7 +21,7 @@ import type {
 
 export const apiBase = "/api/v1"
 
-/** A refusal by the server, or (status 0) no answer at all. */
+/** A refusal by the server, or (status 0) no answer of its own. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -40,6 +40,8 @@ export class ApiError extends Error {
   }
 }
 
+const unreachable = () => new ApiError(0, { error: "UNREACHABLE", message: "The server cannot be reached. Check that it runs and that you are online." })
+
 async function request(method: string, path: string, accept: string, body?: unknown): Promise<Response> {
   let response: Response
   try {
@@ -49,10 +51,14 @@ async function request(method: string, path: string, accept: string, body?: unkn
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
   } catch {
-    throw new ApiError(0, { error: "UNREACHABLE", message: "The server cannot be reached. Check that it runs and that you are online." })
+    throw unreachable()
   }
   if (response.ok) return response
-  throw new ApiError(response.status, refusalOf(await response.json().catch(() => null), response.status))
+  const { status } = response
+  const refusal = refusalOf(await response.json().catch(() => null))
+  // What a proxy says of a server that is down has no code.
+  if (!refusal && status >= 502 && status <= 504) throw unreachable()
+  throw new ApiError(status, refusal ?? { error: "UNEXPECTED", message: `The server answered with status ${status}.` })
 }
 
 export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
@@ -60,9 +66,8 @@ export async function call<T>(method: string, path: string, body?: unknown): Pro
   return (await response.json()) as T
 }
 
-function refusalOf(answer: unknown, status: number): Refusal {
-  if (typeof answer === "object" && answer !== null && "error" in answer && "message" in answer) return answer as Refusal
-  return { error: "UNEXPECTED", message: `The server answered with status ${status}.` }
+function refusalOf(answer: unknown): Refusal | undefined {
+  return typeof answer === "object" && answer !== null && "error" in answer && "message" in answer ? (answer as Refusal) : undefined
 }
 
 /** What to tell a person about anything that was thrown. */

@@ -51,8 +51,13 @@ async function activate(): Promise<void> {
 async function page(request: Request): Promise<Response> {
   const kept = () => caches.open(own).then((cache) => cache.match(entry))
   const answer = fetch(request)
-  const first = await Promise.race([answer.catch(() => undefined), new Promise<undefined>((resolve) => setTimeout(resolve, patienceMs))])
+  const first = await Promise.race([answer.then(served, () => undefined), new Promise<undefined>((resolve) => setTimeout(resolve, patienceMs))])
   return first ?? (await kept()) ?? answer
+}
+
+/** Not what a proxy says in place of a server that is down. */
+function served(answer: Response): Response | undefined {
+  return answer.status >= 502 && answer.status <= 504 ? undefined : answer
 }
 
 async function part(request: Request): Promise<Response> {

@@ -108,16 +108,36 @@ test("a document that this browser does not have cannot be opened without a netw
   await reader.close()
 })
 
+test("behind a proxy that answers for a server that is down, documents are opened as without a network", async () => {
+  const document = await admin.create("Behind a proxy", "# Behind a proxy\n\nKept.\n")
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await reader.live()
+  await page.evaluate(async () => void (await navigator.serviceWorker.ready))
+  await expect.poll(() => keptChunks(page)).not.toEqual([])
+  await page.route("**/api/**", (route) => route.fulfill({ status: 502, contentType: "text/html", body: "<h1>Bad gateway</h1>" }))
+  await page.reload()
+  await page.locator("article").getByText("Kept.").waitFor()
+  await page.goto(serverUrl)
+  await page.getByText("The server cannot be reached.").waitFor()
+  await page.getByRole("link", { name: "Behind a proxy", exact: true }).waitFor()
+  await reader.close()
+})
+
 test("a new build's shell takes the place of the old one, and one that cannot be had whole does not", async () => {
   const [index, worker] = await Promise.all(["/", "/sw.js"].map(async (path) => (await fetch(serverUrl + path)).text()))
   /** Builds that differ in a mark in their entry. */
   const entryOf = (build: number) => index!.replace("<title>", `<meta name="build" content="${build}"><title>`)
   const versionOf = (entry: string) => createHash("sha256").update(entry).digest("base64")
   let [served, promised] = [1, 1]
+  /** Instead of what it is in front of, it answers with this status. */
+  let down = 0
   const server: Server = createServer((request, response) => {
     void (async () => {
       const path = request.url!
       response.setHeader("Cache-Control", "no-cache")
+      if (down) return response.writeHead(down, { "Content-Type": "text/html" }).end("<h1>Bad gateway</h1>")
       if (path === "/sw.js") {
         response.setHeader("Content-Type", "text/javascript")
         return response.end(worker!.replace(versionOf(index!), versionOf(entryOf(promised))))
@@ -168,6 +188,11 @@ test("a new build's shell takes the place of the old one, and one that cannot be
   await update()
   expect(await end).toBe("redundant")
   expect(await shells()).toEqual([versionOf(entryOf(2))])
+
+  down = 502
+  await page.reload()
+  expect(await build()).toBe("2")
+  await page.getByText("The server cannot be reached.").waitFor()
 
   server.closeAllConnections()
   await new Promise((closed) => server.close(closed))
