@@ -4,7 +4,7 @@
 //
 // opening: how long a document of 1 MB takes to its first text, and how smoothly it scrolls. writing: how long it takes
 // from the click into a section to the caret there, and what keeps the page from answering meanwhile. edits: how long an agent's
-// edit takes to the screen of somebody who reads along. heap: how the heap of a page grows that is left open under load
+// edit takes to the screen of somebody who reads along. heap: how the memory of a page grows that is left open under load
 // (60m is the hour that it should stand).
 
 import { spawn } from "node:child_process"
