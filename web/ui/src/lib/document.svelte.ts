@@ -338,7 +338,7 @@ export class DocumentModel {
     if (!first) return
     // From here on the socket need not tell the text.
     this.#socket?.open()
-    if (!this.alone) noteKept(this.me.agent, this.document)
+    if (!this.alone) void noteKept(this.me.agent, this.document)
     keepShell()
   }
 

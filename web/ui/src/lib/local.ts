@@ -1,8 +1,8 @@
 // What a browser keeps of documents, so that a closed tab loses nothing that was written while the link was down. It is
-// kept for each writer apart (a change counts as its writer's, whoever has signed in meanwhile) until that writer
-// signs out.
+// kept for each writer apart (a change counts as its writer's, whoever has signed in meanwhile), at the longest
+// until that writer signs out.
 
-import { refOf, type Agent, type Document, type DocumentId, type DocumentRef, type Session, type Version } from "./wire"
+import { refOf, type Agent, type Document, type DocumentId, type DocumentRef, type DocumentUrl, type Session, type Version } from "./wire"
 
 /** The database of one writer, and the one store in it. */
 export const localName = (writer: Agent): string => `cowrite:${writer}`
@@ -42,7 +42,7 @@ export function notedSession(): Session | undefined {
 }
 
 const keptKey = (writer: Agent) => `cowrite:kept:${writer}`
-/** So many documents are known without the server, those that were opened last. */
+/** So many documents are kept, those that were opened last, and what has something unsaved. */
 const mostKept = 100
 
 /** Documents whose replica is in this browser, without their text. The one that was opened last is the first. */
@@ -50,11 +50,15 @@ export function keptDocuments(writer: Agent): Document[] {
   return JSON.parse(localStorage.getItem(keptKey(writer)) ?? "[]") as Document[]
 }
 
-/** Notes that this browser has a replica of a document. */
-export function noteKept(writer: Agent, document: Document): void {
+/** Notes that this browser has a replica of a document. What is one too many goes, with its replica. */
+export async function noteKept(writer: Agent, document: Document): Promise<void> {
   const kept = { ...document, version: "" as Version, sections: [], removed: [] }
-  const others = keptDocuments(writer).filter(({ documentId }) => documentId !== document.documentId)
-  localStorage.setItem(keptKey(writer), JSON.stringify([kept, ...others].slice(0, mostKept)))
+  const all = [kept, ...keptDocuments(writer).filter(({ documentId }) => documentId !== document.documentId)]
+  const unsaved = unsavedOf(writer)
+  const stays = ({ documentId }: Document, i: number) => i < mostKept || documentId in unsaved
+  localStorage.setItem(keptKey(writer), JSON.stringify(all.filter(stays)))
+  const gone = all.filter((each, i) => !stays(each, i))
+  if (gone.length) await emptyStore(writer, gone)
 }
 
 export function keptDocument(writer: Agent, ref: DocumentRef): Document | undefined {
@@ -69,10 +73,15 @@ export function untilClosed(work: Promise<unknown>): void {
   closing.add(done)
 }
 
-/** Empties a writer's database, behind what is still being written to it. Nobody may have it open to write any more. */
+/** Empties a writer's database. Nobody may have it open to write any more. */
 export async function forget(writer: Agent): Promise<void> {
   localStorage.removeItem(unsavedKey(writer))
   localStorage.removeItem(keptKey(writer))
+  await emptyStore(writer)
+}
+
+/** Takes the replicas of some documents, or of all, out of a writer's database, behind what is still being written to it. */
+async function emptyStore(writer: Agent, documents?: Document[]): Promise<void> {
   await Promise.all(closing)
   const database = await new Promise<IDBDatabase>((resolve, reject) => {
     const opening = indexedDB.open(localName(writer), 1)
@@ -82,9 +91,17 @@ export async function forget(writer: Agent): Promise<void> {
   })
   await new Promise<void>((resolve, reject) => {
     const clearing = database.transaction(localStore, "readwrite")
-    clearing.objectStore(localStore).clear()
+    const store = clearing.objectStore(localStore)
+    if (!documents) store.clear()
+    else for (const { url } of documents) store.delete(chunksOf(url))
     clearing.oncomplete = () => resolve()
     clearing.onerror = () => reject(clearing.error as Error)
   })
   database.close()
+}
+
+/** The keys of a replica's chunks: automerge-repo's id of the document, then what kind of chunk it is, then its hash. */
+function chunksOf(url: DocumentUrl): IDBKeyRange {
+  const id = url.replace(/^automerge:/, "")
+  return IDBKeyRange.bound([id], [id, []]) // an array comes behind all strings
 }

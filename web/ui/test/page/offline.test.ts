@@ -3,6 +3,7 @@ import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import type { Browser, Page } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
+import type { Document } from "../../src/lib/wire"
 import { admin, caller, launch, Reader, sectionId, serverUrl, type Caller } from "./world"
 
 let browser: Browser
@@ -105,6 +106,30 @@ test("a document that this browser does not have cannot be opened without a netw
   await page.getByText("The server cannot be reached.").waitFor()
   await page.getByRole("link", { name: "All documents", exact: true }).click()
   await page.getByRole("link", { name: "Here", exact: true }).waitFor()
+  await reader.close()
+})
+
+test("what was not opened for long is not kept", async () => {
+  const [old, other] = [await admin.create("Old", "# Old\n"), await admin.create("Other", "# Other\n")]
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  const isKept = async ({ documentId, url }: Document) => {
+    const list = await page.evaluate(() => localStorage.getItem("cowrite:kept:ann") ?? "")
+    const chunks = await keptChunks(page)
+    return { listed: list.includes(documentId), replica: chunks.some((key) => url.endsWith(key.split(",")[0]!)) }
+  }
+  const [whole, nothing] = [{ listed: true, replica: true }, { listed: false, replica: false }]
+  await reader.signIn(ann, `/d/${old.slug}`)
+  await page.evaluate(async () => void (await navigator.serviceWorker.ready))
+  await expect.poll(() => isKept(old)).toEqual(whole)
+  await page.evaluate(() => {
+    const [last] = JSON.parse(localStorage.getItem("cowrite:kept:ann")!) as [Document]
+    const later = Array.from({ length: 99 }, (_, i) => ({ ...last, slug: null, documentId: `later-${i}`, url: `automerge:later-${i}` }))
+    localStorage.setItem("cowrite:kept:ann", JSON.stringify([...later, last]))
+  })
+  await page.goto(`${serverUrl}/d/${other.slug}`)
+  await expect.poll(() => isKept(old)).toEqual(nothing)
+  await expect.poll(() => isKept(other)).toEqual(whole)
   await reader.close()
 })
 
