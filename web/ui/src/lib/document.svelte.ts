@@ -10,7 +10,7 @@ import { nextFrame } from "./frame"
 import { HeldLeases } from "./held"
 import { LeaseBoard } from "./leases.svelte"
 import { LiveText, type ChangedFrame, type OpenedFrame } from "./livetext"
-import { keptDocument, noteKept, noteUnsaved } from "./local"
+import { dropRefused, keptDocument, noteKept, noteUnsaved } from "./local"
 import { EventLog } from "./log.svelte"
 import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
 import { paced } from "./paced"
@@ -150,6 +150,7 @@ export class DocumentModel {
       const document = await api.document(ref)
       return new DocumentModel(refOf(document), document, false)
     } catch (error) {
+      if (error instanceof ApiError) void dropRefused(error.status, reader, ref)
       const kept = error instanceof ApiError && error.status === 0 ? keptDocument(reader, ref) : undefined
       if (!kept) throw error
       return new DocumentModel(refOf(kept), kept, true)
@@ -369,6 +370,7 @@ export class DocumentModel {
     this.deleted = status === 410
     this.gone = this.deleted ? "This document was deleted." : "This document can no longer be read with your key."
     this.close()
+    void dropRefused(status, this.me.agent, this.ref)
   }
 
   #takeNews(): void {

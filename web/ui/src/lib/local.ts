@@ -65,6 +65,20 @@ export function keptDocument(writer: Agent, ref: DocumentRef): Document | undefi
   return keptDocuments(writer).find((document) => refOf(document) === ref || (document.documentId as string) === ref)
 }
 
+/**
+ * Drops a document that the server withholds (403) or that was deleted (410), with its replica. What of it is unsaved
+ * stays: of a deleted one to be read on, of a withheld one for when it may be written in again.
+ */
+export async function dropRefused(status: number, writer: Agent, ref: DocumentRef): Promise<void> {
+  const document = status === 403 || status === 410 ? keptDocument(writer, ref) : undefined
+  if (!document) return
+  const unsaved = document.documentId in unsavedOf(writer)
+  if (unsaved && status === 410) return
+  const others = keptDocuments(writer).filter(({ documentId }) => documentId !== document.documentId)
+  localStorage.setItem(keptKey(writer), JSON.stringify(others))
+  if (!unsaved) await emptyStore(writer, [document])
+}
+
 const closing = new Set<Promise<unknown>>()
 
 /** What is still being written by who has closed already. */

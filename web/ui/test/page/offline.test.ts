@@ -109,8 +109,8 @@ test("a document that this browser does not have cannot be opened without a netw
   await reader.close()
 })
 
-test("what was not opened for long is not kept", async () => {
-  const [old, other] = [await admin.create("Old", "# Old\n"), await admin.create("Other", "# Other\n")]
+test("what was deleted, is withheld or was not opened for long is not kept", async () => {
+  const [old, deleted, withheld] = [await admin.create("Old", "# Old\n"), await admin.create("Deleted", "# Deleted\n"), await admin.create("Withheld", "# Withheld\n")]
   const reader = await Reader.open(browser)
   const { page } = reader
   const isKept = async ({ documentId, url }: Document) => {
@@ -127,9 +127,21 @@ test("what was not opened for long is not kept", async () => {
     const later = Array.from({ length: 99 }, (_, i) => ({ ...last, slug: null, documentId: `later-${i}`, url: `automerge:later-${i}` }))
     localStorage.setItem("cowrite:kept:ann", JSON.stringify([...later, last]))
   })
-  await page.goto(`${serverUrl}/d/${other.slug}`)
+  await page.goto(`${serverUrl}/d/${withheld.slug}`)
   await expect.poll(() => isKept(old)).toEqual(nothing)
-  await expect.poll(() => isKept(other)).toEqual(whole)
+  await expect.poll(() => isKept(withheld)).toEqual(whole)
+  await page.goto(`${serverUrl}/d/${deleted.slug}`)
+  await expect.poll(() => isKept(deleted)).toEqual(whole)
+
+  await admin.call("DELETE", `/documents/${deleted.slug}`)
+  await page.getByText("This document was deleted.").waitFor()
+  await expect.poll(() => isKept(deleted)).toEqual(nothing)
+
+  const refusal = { error: "FORBIDDEN", message: "this key does not cover the document" }
+  await page.route(`**/api/v1/documents/${withheld.slug}`, (route) => route.fulfill({ status: 403, json: refusal }))
+  await page.goto(`${serverUrl}/d/${withheld.slug}`)
+  await page.getByText(refusal.message).waitFor()
+  await expect.poll(() => isKept(withheld)).toEqual(nothing)
   await reader.close()
 })
 
