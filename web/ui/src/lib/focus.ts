@@ -24,19 +24,23 @@ export function guardFocus(): void {
   let last: HTMLElement | undefined
   /** Of the last element with the focus, and of what it stood in, from the inside to the outside. */
   let places: Place[] = []
+  /** On its way to another element the focus is nowhere. Where no script moves it, as Escape does, the observer runs meanwhile. */
+  let moving = false
 
   document.addEventListener("focusin", ({ target }) => {
+    moving = false
     last = target as HTMLElement
     places = placesOf(last)
   })
-  document.addEventListener("focusout", () =>
+  document.addEventListener("focusout", ({ relatedTarget }) => {
+    moving = relatedTarget !== null
     queueMicrotask(() => {
       // Whoever clicks beside everything wants the focus nowhere.
       if (last && canTake(last) && nowhere()) last = undefined
-    }),
-  )
+    })
+  })
   const regain = () => {
-    if (!last || !nowhere()) return
+    if (moving || !last || !nowhere()) return
     if (canTake(last)) return last.focus({ preventScroll: true })
     if (isShown(last)) return // only disabled: it comes back, or something in its place
     const heir = heirOf(places)
