@@ -109,7 +109,8 @@ test("a document that this browser does not have cannot be opened without a netw
   await reader.close()
 })
 
-test("what was deleted, is withheld or was not opened for long is not kept", async () => {
+test("what was deleted, is withheld or was not opened for long is not kept, but for what has something unsaved", async () => {
+  const unsaved = await admin.create("Unsaved", "# Unsaved\n")
   const [old, deleted, withheld] = [await admin.create("Old", "# Old\n"), await admin.create("Deleted", "# Deleted\n"), await admin.create("Withheld", "# Withheld\n")]
   const reader = await Reader.open(browser)
   const { page } = reader
@@ -119,17 +120,21 @@ test("what was deleted, is withheld or was not opened for long is not kept", asy
     return { listed: list.includes(documentId), replica: chunks.some((key) => url.endsWith(key.split(",")[0]!)) }
   }
   const [whole, nothing] = [{ listed: true, replica: true }, { listed: false, replica: false }]
-  await reader.signIn(ann, `/d/${old.slug}`)
+  await reader.signIn(ann, `/d/${unsaved.slug}`)
   await page.evaluate(async () => void (await navigator.serviceWorker.ready))
+  await expect.poll(() => isKept(unsaved)).toEqual(whole)
+  await page.goto(`${serverUrl}/d/${old.slug}`)
   await expect.poll(() => isKept(old)).toEqual(whole)
-  await page.evaluate(() => {
-    const [last] = JSON.parse(localStorage.getItem("cowrite:kept:ann")!) as [Document]
+  await page.evaluate((id) => {
+    const [last, first] = JSON.parse(localStorage.getItem("cowrite:kept:ann")!) as [Document, Document]
     const later = Array.from({ length: 99 }, (_, i) => ({ ...last, slug: null, documentId: `later-${i}`, url: `automerge:later-${i}` }))
-    localStorage.setItem("cowrite:kept:ann", JSON.stringify([...later, last]))
-  })
+    localStorage.setItem("cowrite:kept:ann", JSON.stringify([...later, last, first]))
+    localStorage.setItem("cowrite:unsaved:ann", JSON.stringify({ [id]: "Unsaved" }))
+  }, unsaved.documentId)
   await page.goto(`${serverUrl}/d/${withheld.slug}`)
   await expect.poll(() => isKept(old)).toEqual(nothing)
   await expect.poll(() => isKept(withheld)).toEqual(whole)
+  expect(await isKept(unsaved)).toEqual(whole)
   await page.goto(`${serverUrl}/d/${deleted.slug}`)
   await expect.poll(() => isKept(deleted)).toEqual(whole)
 
