@@ -117,7 +117,7 @@ test("what is deleted is listed with who did it, and comes back by a click, wher
   const { page } = reader
   await reader.signIn(ann)
   await admin.call("DELETE", `/documents/${ref}`)
-  await page.getByRole("button", { name: "Deleted" }).click()
+  await page.getByRole("button", { name: "Deleted", exact: true }).click()
   const row = page.getByRole("listitem").filter({ hasText: `The ${ref}` })
   await row.getByText("deleted now by").or(row.getByText(/deleted .* ago by/)).waitFor()
   await row.getByText("admin", { exact: true }).waitFor()
@@ -144,7 +144,7 @@ test("what is deleted is listed with who did it, and comes back by a click, wher
   const vera = await Reader.open(browser)
   await vera.signIn(await caller("vera", "viewer"))
   await vera.page.getByRole("heading", { name: "Documents" }).waitFor()
-  expect(await vera.page.getByRole("button", { name: "Deleted" }).count()).toBe(0)
+  expect(await vera.page.getByRole("button", { name: "Deleted", exact: true }).count()).toBe(0)
   await vera.close()
 })
 

@@ -65,10 +65,10 @@ test.each([
   await reader.signIn(ann)
   await page.locator(`a[href="/d/${document.slug}"]`).waitFor()
   await look("list")
-  await page.getByRole("button", { name: "Deleted" }).click()
+  await page.getByRole("button", { name: "Deleted", exact: true }).click()
   await page.getByRole("button", { name: "Restore Last week's release plan" }).waitFor()
   await look("deleted")
-  await page.getByRole("button", { name: "Deleted" }).click()
+  await page.getByRole("button", { name: "Deleted", exact: true }).click()
   if (name === "phone") {
     await page.getByRole("button", { name: "Menu" }).click()
     await look("menu")

@@ -111,7 +111,7 @@ test("a document that this browser does not have cannot be opened without a netw
 
 test("what was deleted, is withheld or was not opened for long is not kept, but for what has something unsaved", async () => {
   const unsaved = await admin.create("Unsaved", "# Unsaved\n")
-  const [old, deleted, withheld] = [await admin.create("Old", "# Old\n"), await admin.create("Deleted", "# Deleted\n"), await admin.create("Withheld", "# Withheld\n")]
+  const [old, deleted, withheld] = [await admin.create("Old", "# Old\n"), await admin.create("Thrown away", "# Thrown away\n"), await admin.create("Withheld", "# Withheld\n")]
   const reader = await Reader.open(browser)
   const { page } = reader
   const isKept = async ({ documentId, url }: Document) => {
