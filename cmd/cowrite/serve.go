@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime/debug"
 
 	"cowrite/doc"
 	"cowrite/sync/hub"
@@ -44,17 +43,10 @@ func (f limitFlags) sockets() hub.Limits {
 	}
 }
 
-// collectAfter is by how many percent the heap grows between two collections, unless GOGC says otherwise. What lives on a server's heap is
-// little, 14 MB, and with Go's 100 collecting it was 3 % of its work for 50 writers.
-const collectAfter = 200
-
 func (c serveCommand) Run(ctx context.Context, p *Program) error {
 	log, err := logger(p.Stderr, c.LogFormat, c.LogLevel)
 	if err != nil {
 		return err
-	}
-	if p.Env("GOGC") == "" {
-		debug.SetGCPercent(collectAfter)
 	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", c.Addr)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"cowrite/crdt"
@@ -18,7 +17,6 @@ import (
 // at any time, and the memory limit is the process's.
 func ServeWorker(ctx context.Context, in io.Reader, out io.Writer) error {
 	runtime.GOMAXPROCS(1) // it does one thing at a time
-	debug.SetGCPercent(collectAfter)
 	s := server{engine: New(Options{}), docs: make(map[uint64]Document)}
 	in = bufio.NewReader(in)
 	for n := 1; ctx.Err() == nil; n++ {
@@ -40,10 +38,6 @@ func ServeWorker(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	return ctx.Err()
 }
-
-// collectAfter is by how many percent the heap grows between two collections, from the 4 MB at which Go begins: a worker has
-// little on the Go heap, and all of it is short-lived.
-const collectAfter = 400
 
 // collectEvery is after how many requests the Go heap is collected. What the core allocated for results is let go by
 // finalizers, and the heap of a worker grows too slowly for them to run in time.
