@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"errors"
-	"path/filepath"
 	"testing"
 
 	"cowrite/crdt"
@@ -12,22 +11,9 @@ import (
 // A document of before the tenth migration, part of it compacted, goes on: its changes are found, marked and followed by their
 // numbers.
 func TestChangesOfBefore(t *testing.T) {
-	dir := t.TempDir()
-	w, err := openWriter(t.Context(), filepath.Join(dir, databaseName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := migrations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names[:9] {
-		if err := applyMigration(t.Context(), w.conn, name); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir, w := databaseOf(t, 9)
 	id, before := crdt.DocumentID{1}, tx{w.conn}
-	err = errors.Join(
+	err := errors.Join(
 		before.exec(`INSERT INTO documents (number, id, slug, title, created_at, created_by, changed_at, last_seq, last_hash, last_change, bytes)
 			VALUES (1, ?, '', '', 0, 'ada', 0, 0, zeroblob(32), 4, 9)`, id[:]),
 		before.exec(`INSERT INTO saved VALUES (1, 2, x'01', x'02')`),

@@ -8,10 +8,10 @@ import (
 	"cowrite/crdt"
 )
 
-// What a document takes in the store is known of documents of before the fifth migration too: of one that was compacted,
-// and of one that was not.
-func TestBytesOfBefore(t *testing.T) {
-	dir := t.TempDir()
+// databaseOf makes a database as it was after so many migrations, in a folder, and gives its writer.
+func databaseOf(t *testing.T, applied int) (dir string, w *writer) {
+	t.Helper()
+	dir = t.TempDir()
 	w, err := openWriter(t.Context(), filepath.Join(dir, databaseName))
 	if err != nil {
 		t.Fatal(err)
@@ -20,12 +20,20 @@ func TestBytesOfBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names[:4] {
+	for _, name := range names[:applied] {
 		if err := applyMigration(t.Context(), w.conn, name); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return dir, w
+}
+
+// What a document takes in the store is known of documents of before the fifth migration too: of one that was compacted,
+// and of one that was not.
+func TestBytesOfBefore(t *testing.T) {
+	dir, w := databaseOf(t, 4)
 	saved, plain := crdt.DocumentID{1}, crdt.DocumentID{2}
+	var err error
 	for n, id := range []crdt.DocumentID{saved, plain} {
 		err = errors.Join(err,
 			(tx{w.conn}).exec(`INSERT INTO documents VALUES (?, ?, '', '', 0, 'ada', 0, NULL, 0, zeroblob(32), 1)`, n, id[:]),
