@@ -38,10 +38,15 @@ type compactionEnd struct {
 	err error
 }
 
-// settle waits for the end of a compaction under way.
+// settle waits for the end of a compaction under way, of a desk that serves nobody any more.
 func (d *desk) settle() {
-	if d.compaction.running {
-		d.compacted(<-d.compaction.done)
+	for d.compaction.running {
+		select {
+		case c := <-d.compaction.done:
+			d.compacted(c)
+		case r := <-d.requests: // peers that were told that it ends detach
+			r.done(errUnserved)
+		}
 	}
 }
 

@@ -299,17 +299,24 @@ func (e *slowSaver) Save(ctx context.Context, parts [][]byte) ([]byte, error) {
 	return e.Engine.Save(ctx, parts)
 }
 
+// saveSlowly opens the library anew, on such an engine.
+func (w *world) saveSlowly() *slowSaver {
+	w.t.Helper()
+	if err := w.Library.Close(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+	saver := &slowSaver{Engine: w.engine}
+	var err error
+	if w.Library, err = doc.Open(doc.Options{Store: w.store, Engine: saver, Leases: w.keeper}); err != nil {
+		w.t.Fatal(err)
+	}
+	return saver
+}
+
 // Many documents that are compacted at the same time take turns, so that not all of them are in memory.
 func TestDocumentsAreSavedInTurns(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		if err := w.Library.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		saver := &slowSaver{Engine: w.engine}
-		var err error
-		if w.Library, err = doc.Open(doc.Options{Store: w.store, Engine: saver, Leases: w.keeper}); err != nil {
-			t.Fatal(err)
-		}
+		saver := w.saveSlowly()
 		const documents = 3
 		for range documents {
 			s, err := w.Create(t.Context(), alice, doc.NewDocument{Markdown: "# A\n"})
@@ -329,13 +336,7 @@ func TestDocumentsAreSavedInTurns(t *testing.T) {
 // A document does not wait for its compaction, and what comes meanwhile stays behind it as rows.
 func TestADocumentGoesOnWhileItIsCompacted(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
-		if err := w.Library.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if w.Library, err = doc.Open(doc.Options{Store: w.store, Engine: &slowSaver{Engine: w.engine}, Leases: w.keeper}); err != nil {
-			t.Fatal(err)
-		}
+		w.saveSlowly()
 		s := w.create("# A\n")
 		id, sid := s.Meta.ID, s.Sections[0].ID
 		peer := w.typed(id, sid, 1023) // and begins
@@ -370,6 +371,43 @@ func TestADocumentGoesOnWhileItIsCompacted(t *testing.T) {
 			peer.settle()
 		}
 		peer.at.Detach()
+	})
+}
+
+// Who has a document open hears at once that it was deleted and can leave it, however long its compaction still takes. Who
+// comes when it is restored waits for that.
+func TestPeersOfADeletedDocumentDoNotWaitForItsCompaction(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		saver := w.saveSlowly()
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		peer := w.typed(id, sid, 1023) // and begins
+		f := new(mirror)
+		_, follow, err := w.Follow(t.Context(), bob, id, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := w.Delete(t.Context(), alice, id); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		wantCode(t, peer.goneBecause(), code.DocumentDeleted)
+		wantCode(t, f.gone, code.DocumentDeleted)
+		peer.at.Detach()
+		follow.Close()
+		if took := time.Since(began); took != 0 || saver.saving.Load() != 1 {
+			t.Errorf("it took %v until who had it open was out, %d compactions under way", took, saver.saving.Load())
+		}
+		if _, err := w.Restore(t.Context(), alice, "d"); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.read(id).Sections[0].Text; got != peer.text(sid) {
+			t.Errorf("restored it has %d words, want %d", len(strings.Fields(got)), len(strings.Fields(peer.text(sid))))
+		}
+		if rows, upto := w.rows(id); rows != 0 || upto != 1024 {
+			t.Errorf("%d rows behind change %d", rows, upto)
+		}
 	})
 }
 

@@ -194,8 +194,6 @@ func (d *desk) run(ctx context.Context) {
 	if !isRefused(err) {
 		d.lib.fault(d.id, err)
 	}
-	d.settle()
-	d.putAway()
 	refusal := code.From(err)
 	for a := range d.peers {
 		a.replica.Gone(d.id, refusal)
@@ -204,6 +202,8 @@ func (d *desk) run(ctx context.Context) {
 		f.follower.Gone(d.id, refusal)
 	}
 	d.err = refusal
+	d.settle()
+	d.putAway()
 	d.lib.forget(d)
 	close(d.ended)
 	d.dismiss()

@@ -44,16 +44,22 @@ func (w *world) count() *countingStore {
 	return s
 }
 
-// typists attaches replicas that have the document, and lets it come to rest.
-func (w *world) typists(id crdt.DocumentID, n int) []*replica {
-	w.t.Helper()
-	all := make([]*replica, n)
-	for i := range all {
-		all[i] = w.attach(editor(fmt.Sprint("typist-", i)), id, false)
-		all[i].mustSettle()
-	}
-	time.Sleep(time.Second)
-	return all
+// typing runs a test on a world with a document of one section, which n replicas have open and which has come to rest.
+func typing(t *testing.T, n int, test func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica)) {
+	t.Helper()
+	in(t, func(t *testing.T, w *world) {
+		s := w.create("# A\n")
+		all := make([]*replica, n)
+		for i := range all {
+			all[i] = w.attach(editor(fmt.Sprint("typist-", i)), s.Meta.ID, false)
+			all[i].mustSettle()
+		}
+		time.Sleep(time.Second)
+		test(t, w, s.Meta.ID, s.Sections[0].ID, all)
+		for _, r := range all {
+			r.at.Detach()
+		}
+	})
 }
 
 // say hands all that the replica has to say to the desk and gives the number of messages; ended is told of each, from 0
@@ -100,10 +106,7 @@ func (r *replica) hear() int {
 }
 
 func TestALoneChangeGoesAtOnce(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n")
-		id, sid := s.Meta.ID, s.Sections[0].ID
-		all := w.typists(id, 2)
+	typing(t, 2, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		for range 5 {
 			all[0].typeIn(sid, 0, "x")
 			all[0].say(func(_ int, after time.Duration, err error) {
@@ -119,18 +122,12 @@ func TestALoneChangeGoesAtOnce(t *testing.T) {
 			all[1].mustSettle()
 			time.Sleep(pause)
 		}
-		for _, r := range all {
-			r.at.Detach()
-		}
 	})
 }
 
 // What a caller says to the others once it was answered comes behind what it wrote.
 func TestOthersAreToldBeforeTheCallerIsAnswered(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n")
-		id, sid := s.Meta.ID, s.Sections[0].ID
-		all := w.typists(id, 4)
+	typing(t, 4, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		answered := 0
 		for range 5 {
 			for _, r := range all[:2] {
@@ -162,17 +159,11 @@ func TestOthersAreToldBeforeTheCallerIsAnswered(t *testing.T) {
 		if answered < 10 {
 			t.Errorf("%d answers to 10 messages", answered)
 		}
-		for _, r := range all {
-			r.at.Detach()
-		}
 	})
 }
 
 func TestABurstTravelsTogether(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n")
-		id, sid := s.Meta.ID, s.Sections[0].ID
-		all := w.typists(id, 12)
+	typing(t, 12, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		reader := all[11]
 		store := w.count()
 		began := time.Now()
@@ -210,7 +201,6 @@ func TestABurstTravelsTogether(t *testing.T) {
 			if got := r.text(sid); got != want || len(got) != len("# A\n")+11 {
 				t.Errorf("replica %d has %q, the server %q", i, got, want)
 			}
-			r.at.Detach()
 		}
 	})
 }
@@ -218,10 +208,7 @@ func TestABurstTravelsTogether(t *testing.T) {
 // In a document that many write to also the first of a burst waits, so that a burst is one step; when they have
 // gone, what somebody types goes at once again.
 func TestABurstInABusyDocumentIsOneStep(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n")
-		id, sid := s.Meta.ID, s.Sections[0].ID
-		all := w.typists(id, 11)
+	typing(t, 11, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		reader := all[10]
 		store := w.count()
 		burst := func() {
@@ -259,18 +246,12 @@ func TestABurstInABusyDocumentIsOneStep(t *testing.T) {
 		if got := w.read(id).Sections[0].Text; len(got) != len("# A\n")+61 || !strings.HasPrefix(got, "y") {
 			t.Errorf("the text is %q", got)
 		}
-		for _, r := range all {
-			r.at.Detach()
-		}
 	})
 }
 
 // The more are told of a step, the less it costs each of them, and the shorter is the pause.
 func TestWithManyPeersThePauseIsShort(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n")
-		id, sid := s.Meta.ID, s.Sections[0].ID
-		all := w.typists(id, 48)
+	typing(t, 48, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		var longest time.Duration
 		for range 3 {
 			for _, r := range all {
@@ -292,18 +273,12 @@ func TestWithManyPeersThePauseIsShort(t *testing.T) {
 		if longest != pause/4 {
 			t.Errorf("of 48 who type a change waited for %v, want %v at most", longest, pause/4)
 		}
-		for _, r := range all {
-			r.at.Detach()
-		}
 	})
 }
 
 // Whoever waits for an answer to a request of its own neither waits for the pause nor overtakes what came before.
 func TestAnEditThroughTheServerEndsThePause(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n")
-		id, sid := s.Meta.ID, s.Sections[0].ID
-		all := w.typists(id, 1)
+	typing(t, 1, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		began := time.Now()
 		for range 2 { // the second one is within the pause
 			all[0].typeIn(sid, 0, "x")
@@ -321,7 +296,6 @@ func TestAnEditThroughTheServerEndsThePause(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("twenty edits one behind the other took %v of waiting", took)
 		}
-		all[0].at.Detach()
 	})
 }
 
@@ -330,10 +304,7 @@ func TestAnEditThroughTheServerEndsThePause(t *testing.T) {
 func TestNothingWaitsLongerThanThePause(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n")
-		id, sid := s.Meta.ID, s.Sections[0].ID
-		all := w.typists(id, 5)
+	typing(t, 5, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		var (
 			mu    sync.Mutex
@@ -381,17 +352,13 @@ func TestNothingWaitsLongerThanThePause(t *testing.T) {
 			if said[i] != ended[i] {
 				t.Errorf("%d of %d messages of replica %d came to an end", ended[i], said[i], i)
 			}
-			r.at.Detach()
 		}
 	})
 }
 
 // What one peer brings wrong is refused to that peer alone, also where others' changes are merged in the same go.
 func TestABadChangeInABurstHarmsNobodyElse(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n")
-		id, sid := s.Meta.ID, s.Sections[0].ID
-		all := w.typists(id, 3)
+	typing(t, 3, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		twin := w.attach(editor("twin"), id, false) // who writes as the same actor as the first replica
 		twin.mustSettle()
 		actor := all[0].doc.ActorID()
@@ -415,17 +382,12 @@ func TestABadChangeInABurstHarmsNobodyElse(t *testing.T) {
 		if got := w.read(id).Sections[0].Text; strings.Contains(got, "t") || len(got) != len("# A\n")+3 {
 			t.Errorf("the text is %q", got)
 		}
-		for _, r := range append(all, twin) {
-			r.at.Detach()
-		}
+		twin.at.Detach()
 	})
 }
 
 func TestWhatIsRemovedAndRestoredInABurstIsLoggedAsThat(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n\n# B\n")
-		id, sid := s.Meta.ID, s.Sections[1].ID
-		all := w.typists(id, 2)
+	typing(t, 2, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		all[0].typeIn(sid, 0, "x")
 		all[0].mustSettle()
 		for _, removed := range []bool{true, false, true} {
@@ -449,18 +411,12 @@ func TestWhatIsRemovedAndRestoredInABurstIsLoggedAsThat(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint([]doc.EventType{doc.SectionRemoved, doc.SectionRestored, doc.SectionRemoved}) {
 			t.Errorf("the log says %v", got)
 		}
-		for _, r := range all {
-			r.at.Detach()
-		}
 	})
 }
 
 // However many type, what is to be logged of it is stored together, once in two seconds.
 func TestFoldsAreLoggedTogether(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		s := w.create("# A\n")
-		id, sid := s.Meta.ID, s.Sections[0].ID
-		all := w.typists(id, 3)
+	typing(t, 3, func(t *testing.T, w *world, id crdt.DocumentID, sid doc.SectionID, all []*replica) {
 		store := w.count()
 		for i := range 90 { // nine seconds
 			r := all[i%len(all)]
@@ -484,9 +440,6 @@ func TestFoldsAreLoggedTogether(t *testing.T) {
 		}
 		if counted != 90 {
 			t.Errorf("the log tells of %d changes, want 90", counted)
-		}
-		for _, r := range all {
-			r.at.Detach()
 		}
 	})
 }
