@@ -3,6 +3,7 @@
 import * as Automerge from "@automerge/automerge"
 import { Repo, type DocHandle } from "@automerge/automerge-repo"
 import { insertNewline, redo, undo, undoDepth } from "@codemirror/commands"
+import { EditorState } from "@codemirror/state"
 import { EditorView } from "@codemirror/view"
 import { afterEach, expect, test } from "vitest"
 import { Writing } from "../src/lib/writing"
@@ -263,6 +264,31 @@ test("a text that is a mere value can be written in, and one that is replaced or
   expect([desk.left, desk.writing.gone]).toEqual([true, true])
   await expect(new Writing({ text: (_id, listener) => () => listener({ type: "begun", text: undefined }) }, section).begun).rejects.toThrow("no longer in the document")
 })
+
+test("a text holds none of the states that it was in before the last change", async () => {
+  const desk = await begun("some words")
+  for (let i = 0; i < 30; i++) {
+    desk.type(0, i % 2, i % 2 ? "" : "x")
+    if (i % 3) desk.deliver() // now and then one is written before the last has been taken
+  }
+  desk.deliver()
+  expect(statesHeldBy(desk.writing.state)).toBeLessThanOrEqual(2) // itself, and the one that its parser has seen
+  desk.remote(4, 0, "!")
+  desk.deliver()
+  expect(statesHeldBy(desk.writing.state)).toBeLessThanOrEqual(2)
+})
+
+/** How many states of a text can be reached from one, itself among them. */
+function statesHeldBy(state: EditorState): number {
+  const reached = new Set<object>([state])
+  for (const object of reached) {
+    for (const key of Reflect.ownKeys(object)) {
+      const { value } = Reflect.getOwnPropertyDescriptor(object, key)!
+      if (typeof value === "object" && value !== null && !(value instanceof Node)) reached.add(value)
+    }
+  }
+  return [...reached].filter((object) => object instanceof EditorState).length
+}
 
 test("new lines end as those that are there", async () => {
   const desk = await begun("one\r\ntwo\r\n")

@@ -141,6 +141,7 @@ export class Writing {
 
   #push(): void {
     const written = sendableUpdates(this.state)
+    written.forEach(forgetOrigin)
     if (this.#pushing) return
     if (!written.length) return this.#locate()
     this.#pushing = true
@@ -159,6 +160,14 @@ export class Writing {
     this.#begin.reject(new Error("This section is no longer in the document."))
     this.#shower?.leave()
   }
+}
+
+/**
+ * The transaction of an update holds the state before it. That holds the parser's state as of the last change, and so the
+ * update of that change: by way of their origins the latest would keep all that were ever written.
+ */
+function forgetOrigin(update: { origin?: Transaction }): void {
+  delete update.origin
 }
 
 /** So many texts are kept after they were written in; the one written in longest ago is forgotten. */
