@@ -74,6 +74,12 @@ func compacted(t *testing.T, s doc.Store) {
 				t.Errorf("row %d is number %d, %s", i, row.Number, row.Hash)
 			}
 		}
+		for after := range int64(6) {
+			want := max(0, 5-max(after, upto))
+			if behind := must[[]doc.ChangeRow](t)(s.Changes(t.Context(), m.ID, after, many)); int64(len(behind)) != want || want > 0 && behind[want-1].Number != 5 {
+				t.Errorf("behind number %d are %d rows, want %d: %+v", after, len(behind), want, behind)
+			}
+		}
 		wantRaw(t, s, m.ID, []int64{upto, upto + 1}, nil, map[int64][]byte{2: changes[2].Raw}[upto])
 	}
 	for _, number := range []int64{1, 5, 7} {
