@@ -93,15 +93,28 @@ func (r *Keyring) Authenticate(ctx context.Context, s Secret) (Key, error) {
 // List gives all keys, oldest first.
 func (r *Keyring) List(ctx context.Context) ([]Key, error) { return r.store.Keys(ctx) }
 
-// SignedIn notes that somebody signed in at the page with a key: it is a person's from now on.
+// SignedIn notes that somebody signed in at the page with a key: it is a person's until [Keyring.SetKind] says otherwise.
 func (r *Keyring) SignedIn(ctx context.Context, k Key) error {
 	if k.Kind == Person {
 		return nil
 	}
-	if err := r.store.SetPerson(ctx, k.ID); err != nil {
-		return fmt.Errorf("note whose key it is: %w", err)
+	_, err := r.SetKind(ctx, k.ID, Person)
+	return err
+}
+
+// SetKind says whether a program or a person acts with a key, also of one that has ended. KEY_NOT_FOUND, BAD_REQUEST.
+func (r *Keyring) SetKind(ctx context.Context, id KeyID, kind Kind) (Key, error) {
+	if kind != Program && kind != Person {
+		return Key{}, code.New(code.BadRequest, "a key is of kind %s or %s", Program, Person)
 	}
-	return nil
+	if err := r.store.SetKeyKind(ctx, id, kind); err != nil {
+		return Key{}, keyError("set kind of key", err)
+	}
+	k, err := r.store.KeyByID(ctx, id)
+	if err != nil {
+		return Key{}, fmt.Errorf("find key: %w", err)
+	}
+	return k, nil
 }
 
 // People gives those of the agents who are people: who have, or had, a key of that kind. They come sorted.
@@ -115,14 +128,18 @@ func (r *Keyring) People(ctx context.Context, among []Agent) ([]Agent, error) {
 
 // Revoke ends a key. KEY_NOT_FOUND.
 func (r *Keyring) Revoke(ctx context.Context, id KeyID) error {
-	err := r.store.RevokeKey(ctx, id, r.now().UTC().Truncate(time.Millisecond))
+	if err := r.store.RevokeKey(ctx, id, r.now().UTC().Truncate(time.Millisecond)); err != nil {
+		return keyError("revoke key", err)
+	}
+	return nil
+}
+
+// keyError is why a key was not changed.
+func keyError(doing string, err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return code.New(code.KeyNotFound, "there is no such key")
 	}
-	if err != nil {
-		return fmt.Errorf("revoke key: %w", err)
-	}
-	return nil
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // Run follows the keys, also as other processes change them, until ctx ends. Within half a second of a key's

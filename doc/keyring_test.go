@@ -2,6 +2,7 @@ package doc_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -25,14 +26,33 @@ func TestKeys(t *testing.T) {
 		if got, err := ring.Authenticate(t.Context(), secret); err != nil || got != k {
 			t.Errorf("authenticated as %+v, %v", got, err)
 		}
-		for n, kind := range []doc.Kind{doc.Program, doc.Person, doc.Person} { // and not back
-			if got, err := ring.Authenticate(t.Context(), secret); err != nil || got.Kind != kind {
-				t.Errorf("after it signed in %d times it is of kind %q, %v, want %q", n, got.Kind, err, kind)
+		signIn := func() error {
+			k, err := ring.Authenticate(t.Context(), secret)
+			return errors.Join(err, ring.SignedIn(t.Context(), k))
+		}
+		setBack := func() error {
+			set, err := ring.SetKind(t.Context(), k.ID, doc.Program)
+			if set != k {
+				t.Errorf("set back it is %+v, want %+v", set, k)
 			}
-			if err := ring.SignedIn(t.Context(), k); err != nil {
+			return err
+		}
+		for n, step := range []struct {
+			do   func() error
+			kind doc.Kind
+		}{{setBack, doc.Program}, {signIn, doc.Person}, {signIn, doc.Person}, {setBack, doc.Program}, {signIn, doc.Person}} {
+			if err := step.do(); err != nil {
 				t.Error(err)
 			}
+			if got, err := ring.Authenticate(t.Context(), secret); err != nil || got.Kind != step.kind {
+				t.Errorf("after step %d it is of kind %q, %v, want %q", n, got.Kind, err, step.kind)
+			}
 		}
+		_, err = ring.SetKind(t.Context(), k.ID, "")
+		wantCode(t, err, code.BadRequest)
+		_, err = ring.SetKind(t.Context(), "nobody's", doc.Person)
+		wantCode(t, err, code.KeyNotFound)
+		k.Kind = doc.Person
 		_, err = ring.Authenticate(t.Context(), secret+"x")
 		wantCode(t, err, code.Unauthorized)
 		own, err := ring.Import(t.Context(), doc.Key{Agent: "op", Role: doc.Admin}, "a secret of my own")

@@ -135,14 +135,14 @@ type Store interface {
 	ForgetLeaseCall(ctx context.Context, a Agent, k IdempotencyKey) error
 
 	// Keys. AddKey: ErrConflict when the id or digest exists. Key finds by digest, revoked ones too; KeyByID by id. ErrNotFound.
-	// Keys lists all, oldest first. RevokeKey is ErrNotFound for an unknown id and keeps an earlier end. SetPerson makes a key
-	// a person's; ErrNotFound. People gives, sorted, those of the agents with a person's key, be it revoked.
+	// Keys lists all, oldest first. RevokeKey is ErrNotFound for an unknown id and keeps an earlier end. SetKeyKind is
+	// ErrNotFound too, also sets a revoked key's, and changes nothing where it is so already. People gives, sorted, those of the agents with a person's key, be it revoked.
 	AddKey(ctx context.Context, k Key) error
 	Key(ctx context.Context, d KeyDigest) (Key, error)
 	KeyByID(ctx context.Context, id KeyID) (Key, error)
 	Keys(ctx context.Context) ([]Key, error)
 	RevokeKey(ctx context.Context, id KeyID, at time.Time) error
-	SetPerson(ctx context.Context, id KeyID) error
+	SetKeyKind(ctx context.Context, id KeyID, kind Kind) error
 	People(ctx context.Context, among []Agent) ([]Agent, error)
 
 	// KeysVersion changes whenever any process changed the keys, and at nothing else.

@@ -76,6 +76,7 @@ func TestWhoMay(t *testing.T) {
 			"GET /people":                                          {anyKey, ""},
 			"GET /keys":                                            {keyKeeper, ""},
 			"POST /keys":                                           {keyKeeper, `{"agent":"x","role":"viewer"}`},
+			"PATCH /keys/{id}":                                     {keyKeeper, `{"kind":"agent"}`},
 			"DELETE /keys/{id}":                                    {keyKeeper, ""},
 			"GET /session":                                         {anyKey, ""},
 			"POST /session":                                        {open, `{"key":"cw_wrong"}`},

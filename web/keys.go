@@ -70,6 +70,14 @@ func (s *Server) keyRoutes() {
 		refuses: []code.Code{code.Forbidden, code.InvalidAgent, code.InvalidRole, code.InvalidDuration},
 	}, s.createKey)
 	register(s, route{
+		id: "change-key", method: http.MethodPatch, path: "/keys/{id}", tag: tag, status: http.StatusOK,
+		summary: "Say whose a key is",
+		about: "A program's or a person's, also of a key that has ended: it sets right what was said when it was made, or by signing in at the page with it. " +
+			"Administrators of all documents only.",
+		body:    smallBody,
+		refuses: []code.Code{code.Forbidden, code.KeyNotFound},
+	}, s.changeKey)
+	register(s, route{
 		id: "revoke-key", method: http.MethodDelete, path: "/keys/{id}", tag: tag, status: http.StatusOK,
 		summary: "Revoke a key or share link",
 		about:   "What is open in its name is closed within a second. Administrators of all documents only.",
@@ -136,6 +144,26 @@ func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyO
 		return nil, err
 	}
 	return &createKeyOutput{keySecret{s.keyEntry(ctx, k), secret}}, nil
+}
+
+type changeKeyInput struct {
+	ID   string `path:"id"`
+	Body struct {
+		Kind doc.Kind `json:"kind" enum:"agent,person"`
+	} `nameHint:"KeyChange"`
+}
+
+type changeKeyOutput struct{ Body KeyEntry }
+
+func (s *Server) changeKey(ctx context.Context, in *changeKeyInput) (*changeKeyOutput, error) {
+	if err := requireAdmin(keyOf(ctx)); err != nil {
+		return nil, err
+	}
+	k, err := s.keyring.SetKind(ctx, doc.KeyID(in.ID), in.Body.Kind)
+	if err != nil {
+		return nil, err
+	}
+	return &changeKeyOutput{s.keyEntry(ctx, k)}, nil
 }
 
 type revokeKeyInput struct {

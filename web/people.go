@@ -12,7 +12,7 @@ func (s *Server) peopleRoutes() {
 		id: "find-people", method: http.MethodGet, path: "/people", tag: "keys", status: http.StatusOK,
 		summary: "Which of some authors are people",
 		about: "Of names as they stand in logs, leases and texts, those of people: a key says at its creation whether it is a person's or a program's, share links are for " +
-			"people, and who signs in at the page is one. All others count as programs.",
+			"people, and who signs in at the page is one, until an administrator says otherwise of the key. All others count as programs.",
 	}, s.findPeople)
 }
 

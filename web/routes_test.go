@@ -301,7 +301,7 @@ func TestKeysAndShares(t *testing.T) {
 	})
 }
 
-// Who an author is, is known for good of those whose key says so, of who read by a share link and of who signed in at the page.
+// Who an author is, is known of those whose key says so, of who read by a share link and of who signed in at the page; until an administrator says otherwise.
 func TestPeople(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.document("paper")
@@ -330,6 +330,13 @@ func TestPeople(t *testing.T) {
 		signIn(vera, http.Header{"Origin": {"http://cowrite.test"}})
 		w.ok(root, "DELETE", "/keys/"+ann.str("id"), "") // and so it stays
 		people("[ann " + guest + " vera]")
+		w.play(t, []scenario{
+			{name: "as an editor", as: alpha, method: "PATCH", path: "/keys/" + ann.str("id"), body: `{"kind":"agent"}`, status: 403, code: "FORBIDDEN"},
+			{name: "of no kind", as: root, method: "PATCH", path: "/keys/" + ann.str("id"), body: `{"kind":"robot"}`, status: 400, code: "BAD_REQUEST"},
+			{name: "of no key", as: root, method: "PATCH", path: "/keys/none", body: `{"kind":"agent"}`, status: 404, code: "KEY_NOT_FOUND"},
+			{name: "a revoked key's", as: root, method: "PATCH", path: "/keys/" + ann.str("id"), body: `{"kind":"agent"}`, status: 200, facts: map[string]string{"agent": "ann", "kind": "agent", "revokedAt": "*"}},
+		})
+		people("[" + guest + " vera]")
 		w.play(t, []scenario{
 			{name: "nobody", as: vera, method: "GET", path: "/people", status: 400, code: "BAD_REQUEST"},
 			{name: "too many", as: vera, method: "GET", path: "/people?name=a" + strings.Repeat("&name=a", 100), status: 400, code: "BAD_REQUEST"},

@@ -19,6 +19,7 @@ import (
 type keysCommand struct {
 	Create keysCreate `cmd:"" help:"Make a key and print it, alone, on standard output. It cannot be shown again."`
 	List   keysList   `cmd:"" help:"List the keys: id, agent, role, documents, kind, made, state. The secrets are not stored."`
+	Set    keysSet    `cmd:"" help:"Say whether a program or a person acts with a key: who signs in at the page with a program's is taken for a person."`
 	Revoke keysRevoke `cmd:"" help:"End a key, or a link that doc share made. A running server closes what it opened within a second."`
 }
 
@@ -195,6 +196,41 @@ func keyState(k web.KeyEntry, out *printer) string {
 		return "until " + out.time(k.ExpiresAt)
 	}
 	return "live"
+}
+
+type keysSet struct {
+	keysAt
+	ID   string   `arg:"" help:"Id of the key, as keys list shows it."`
+	Kind doc.Kind `required:"" help:"agent or person. It decides nothing, and is what others are told." complete:"agent,person" placeholder:"KIND"`
+}
+
+func (keysSet) Help() string {
+	return `Example, when an agent's key was used to look at the page:
+
+    cowrite keys set ID --kind agent`
+}
+
+func (c keysSet) Run(ctx context.Context, p *Program) error {
+	show := func(out *printer, k web.KeyEntry) { out.row(k.ID, k.Agent, k.Kind) }
+	if c.Remote {
+		call := client.Call{Method: http.MethodPatch, Path: []string{"keys", c.ID}, Body: map[string]doc.Kind{"kind": c.Kind}}
+		return ask(ctx, p, c.asking, call, show)
+	}
+	if err := c.mustExist(); err != nil {
+		return err
+	}
+	keys, closeStore, err := c.keyring(ctx)
+	if err != nil {
+		return err
+	}
+	k, err := keys.SetKind(ctx, doc.KeyID(c.ID), c.Kind)
+	if err := errors.Join(err, closeStore()); err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(keyEntry(k))
+	}
+	return p.print(func(out *printer) { show(out, keyEntry(k)) })
 }
 
 type keysRevoke struct {

@@ -33,7 +33,7 @@ type commands struct {
 	Events     eventsCommand     `cmd:"" group:"work" help:"A document's event log: read, follow, verify; post messages."`
 	Agent      agentCommand      `cmd:"" group:"who" help:"Agents: their trust, what they hold and what they wait for."`
 	Whoami     whoamiCommand     `cmd:"" group:"who" help:"Whom the key acts for, and what it may do."`
-	Keys       keysCommand       `cmd:"" group:"who" help:"API keys: create, list, revoke; in the server's data folder, or over REST with --remote."`
+	Keys       keysCommand       `cmd:"" group:"who" help:"API keys: create, list, set, revoke; in the server's data folder, or over REST with --remote."`
 	Admin      adminCommand      `cmd:"" group:"server" help:"For administrators: documents by size, open sockets, documents out of service."`
 	Serve      serveCommand      `cmd:"" group:"server" help:"Run the server."`
 	MCP        mcpCommand        `cmd:"" group:"server" help:"Speak the Model Context Protocol on standard input and output, for a running server."`

@@ -34,7 +34,7 @@ var commandLines = []string{
 	"lease acquire r", "lease renew r", "lease release r", "lease release d s --force", "lease transfer d s a", "lease leave r", "lease status",
 	"lease wait", "lease list d", "lease ledger", "lease check r 1",
 	"events list d", "events tail d", "events post d text", "agent show a", "agent list", "agent people a", "whoami",
-	"keys create --remote --agent a --role editor", "keys list --remote", "keys revoke --remote i",
+	"keys create --remote --agent a --role editor", "keys list --remote", "keys set --remote i --kind agent", "keys revoke --remote i",
 	"admin usage", "admin blocks", "admin sockets", "admin block d", "admin unblock d",
 }
 

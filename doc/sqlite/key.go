@@ -53,8 +53,8 @@ func (s *Store) RevokeKey(ctx context.Context, id doc.KeyID, at time.Time) error
 	return nil
 }
 
-// SetPerson makes a key a person's.
-func (s *Store) SetPerson(ctx context.Context, id doc.KeyID) error {
+// SetKeyKind says whose key it is.
+func (s *Store) SetKeyKind(ctx context.Context, id doc.KeyID, kind doc.Kind) error {
 	err := s.write(ctx, func(t tx) error {
 		var there bool
 		if err := t.row(`SELECT EXISTS (SELECT 1 FROM keys WHERE id = ?)`, id).Scan(&there); err != nil {
@@ -63,7 +63,7 @@ func (s *Store) SetPerson(ctx context.Context, id doc.KeyID) error {
 		if !there {
 			return doc.ErrNotFound
 		}
-		return t.exec(`UPDATE keys SET kind = 'person' WHERE id = ? AND kind <> 'person'`, id)
+		return t.exec(`UPDATE keys SET kind = ?1 WHERE id = ?2 AND kind <> ?1`, kind, id)
 	})
 	if err != nil {
 		return fmt.Errorf("set kind of key: %w", err)

@@ -138,7 +138,7 @@ func everyCall(ctx context.Context, s doc.Store, id crdt.DocumentID) map[string]
 	_, errs["Key"] = s.Key(ctx, newKey("one").Digest)
 	_, errs["KeyByID"] = s.KeyByID(ctx, "one")
 	_, errs["Keys"] = s.Keys(ctx)
-	errs["SetPerson"] = s.SetPerson(ctx, "one")
+	errs["SetKeyKind"] = s.SetKeyKind(ctx, "one", doc.Person)
 	_, errs["People"] = s.People(ctx, []doc.Agent{"ada"})
 	errs["RevokeKey"] = s.RevokeKey(ctx, "one", day)
 	_, errs["KeysVersion"] = s.KeysVersion(ctx)

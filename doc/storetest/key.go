@@ -126,14 +126,22 @@ func people(t *testing.T, s doc.Store) {
 	wantPeople([]doc.Agent{"dan", "cyd", "bob", "ada", "nobody", "ada", "Ada", `"`}, "ada", "bob", "dan")
 	wantPeople([]doc.Agent{"cyd"})
 	wantPeople(nil)
-	if err := s.SetPerson(t.Context(), "cyd"); err != nil {
-		t.Fatal(err)
+	for _, id := range []doc.KeyID{"cyd", "dan"} { // dan's is revoked
+		for _, kind := range []doc.Kind{doc.Person, doc.Program, doc.Person} {
+			if err := s.SetKeyKind(t.Context(), id, kind); err != nil {
+				t.Fatal(err)
+			}
+			if got := must[doc.Key](t)(s.KeyByID(t.Context(), id)); got.Kind != kind {
+				t.Errorf("the key is %+v, want it of kind %s", got, kind)
+			}
+			var want []doc.Agent
+			if kind == doc.Person {
+				want = []doc.Agent{doc.Agent(id)}
+			}
+			wantPeople([]doc.Agent{doc.Agent(id)}, want...)
+		}
 	}
-	wantPeople([]doc.Agent{"cyd"}, "cyd")
-	if got := must[doc.Key](t)(s.KeyByID(t.Context(), "cyd")); got.Kind != doc.Person {
-		t.Errorf("the key is %+v", got)
-	}
-	wantError(t, s.SetPerson(t.Context(), "none"), doc.ErrNotFound)
+	wantError(t, s.SetKeyKind(t.Context(), "none", doc.Person), doc.ErrNotFound)
 }
 
 func keysVersion(t *testing.T, s doc.Store) {
@@ -145,7 +153,7 @@ func keysVersion(t *testing.T, s doc.Store) {
 	}{
 		{"add", func() error { return s.AddKey(t.Context(), newKey("one")) }},
 		{"add another", func() error { return s.AddKey(t.Context(), newKey("two")) }},
-		{"make it a person's", func() error { return s.SetPerson(t.Context(), "one") }},
+		{"make it a person's", func() error { return s.SetKeyKind(t.Context(), "one", doc.Person) }},
 		{"revoke", func() error { return s.RevokeKey(t.Context(), "one", day) }},
 	} {
 		if err := step.do(); err != nil {
@@ -158,7 +166,7 @@ func keysVersion(t *testing.T, s doc.Store) {
 		last = now
 	}
 	create(t, s, newDocument("plan"), posted(1)...)
-	if err := s.SetPerson(t.Context(), "one"); err != nil { // which it is
+	if err := s.SetKeyKind(t.Context(), "one", doc.Person); err != nil { // which it is
 		t.Fatal(err)
 	}
 	if now := version(); now != last {

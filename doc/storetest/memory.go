@@ -397,7 +397,7 @@ func (s *Memory) Changes(ctx context.Context, id crdt.DocumentID, after int64, l
 	if err != nil {
 		return nil, err
 	}
-	return clone(page(d.changes, after, limit)), nil
+	return clone(page(d.changes, after-d.saved.Upto, limit)), nil
 }
 
 // Events gives the document's events behind a seq.
@@ -603,8 +603,8 @@ func (s *Memory) Keys(ctx context.Context) ([]doc.Key, error) {
 	return slices.SortedStableFunc(slices.Values(s.keys), func(a, b doc.Key) int { return a.CreatedAt.Compare(b.CreatedAt) }), nil
 }
 
-// RevokeKey ends a key, unless it ended earlier.
-func (s *Memory) RevokeKey(ctx context.Context, id doc.KeyID, at time.Time) error {
+// change has a key changed by a function, which says whether it did.
+func (s *Memory) change(ctx context.Context, id doc.KeyID, change func(*doc.Key) bool) error {
 	leave, err := s.enter(ctx)
 	if err != nil {
 		return err
@@ -614,29 +614,30 @@ func (s *Memory) RevokeKey(ctx context.Context, id doc.KeyID, at time.Time) erro
 	if i < 0 {
 		return doc.ErrNotFound
 	}
-	if k := &s.keys[i]; k.RevokedAt.IsZero() || at.Before(k.RevokedAt) {
-		k.RevokedAt = millis(at)
+	if change(&s.keys[i]) {
 		s.version++
 	}
 	return nil
 }
 
-// SetPerson makes a key a person's.
-func (s *Memory) SetPerson(ctx context.Context, id doc.KeyID) error {
-	leave, err := s.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	i := slices.IndexFunc(s.keys, func(k doc.Key) bool { return k.ID == id })
-	if i < 0 {
-		return doc.ErrNotFound
-	}
-	if s.keys[i].Kind != doc.Person {
-		s.keys[i].Kind = doc.Person
-		s.version++
-	}
-	return nil
+// RevokeKey ends a key, unless it ended earlier.
+func (s *Memory) RevokeKey(ctx context.Context, id doc.KeyID, at time.Time) error {
+	return s.change(ctx, id, func(k *doc.Key) bool {
+		if !k.RevokedAt.IsZero() && !at.Before(k.RevokedAt) {
+			return false
+		}
+		k.RevokedAt = millis(at)
+		return true
+	})
+}
+
+// SetKeyKind says whose key it is.
+func (s *Memory) SetKeyKind(ctx context.Context, id doc.KeyID, kind doc.Kind) error {
+	return s.change(ctx, id, func(k *doc.Key) bool {
+		changes := k.Kind != kind
+		k.Kind = kind
+		return changes
+	})
 }
 
 // People gives those of the agents with a person's key.

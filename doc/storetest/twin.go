@@ -61,6 +61,7 @@ var (
 	drawID       = rapid.Map(rapid.IntRange(1, 3), func(n int) crdt.DocumentID { return crdt.DocumentID{15: byte(n)} })
 	drawSlug     = rapid.SampledFrom([]doc.Slug{"", "a", "b", "c", "d"})
 	drawAgent    = rapid.SampledFrom([]doc.Agent{"ada", "bob"})
+	drawKind     = rapid.SampledFrom([]doc.Kind{doc.Program, doc.Person})
 	drawKeyID    = rapid.SampledFrom([]doc.KeyID{"k1", "k2", "k3"})
 	drawNumber   = rapid.Int64Range(0, 9) // of a change
 	drawHash     = rapid.Map(rapid.IntRange(1, 5), func(n int) crdt.Hash { return crdt.Hash{byte(n)} })
@@ -173,7 +174,7 @@ func drawCall(r *rapid.T) (name string, c call) {
 	after := rapid.Int64Range(0, 5).Draw(r, "after")
 	at := drawTime.Draw(r, "at")
 	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Deleted", "Changes", "Events", "Raw", "Compact", "Saved",
-		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "People", "SetPerson", "RevokeKey"}).Draw(r, "call"); name {
+		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "People", "SetKeyKind", "RevokeKey"}).Draw(r, "call"); name {
 	case "Create":
 		m := doc.Meta{ID: id, Slug: slug, Title: rapid.String().Draw(r, "title"), CreatedAt: at, CreatedBy: drawAgent.Draw(r, "by")}
 		first, wrong := drawAppend.Draw(r, "first"), drawWrong.Draw(r, "wrong")
@@ -240,7 +241,7 @@ func drawCall(r *rapid.T) (name string, c call) {
 	case "AddKey":
 		k := newKey(keyID)
 		k.CreatedAt, k.Agent = at, drawAgent.Draw(r, "agent")
-		k.Kind = rapid.SampledFrom([]doc.Kind{doc.Program, doc.Person}).Draw(r, "kind")
+		k.Kind = drawKind.Draw(r, "kind")
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.AddKey(ctx, k) }
 	case "Key":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Key(ctx, newKey(keyID).Digest) }
@@ -248,8 +249,9 @@ func drawCall(r *rapid.T) (name string, c call) {
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.KeyByID(ctx, keyID) }
 	case "Keys":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Keys(ctx) }
-	case "SetPerson":
-		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.SetPerson(ctx, keyID) }
+	case "SetKeyKind":
+		kind := drawKind.Draw(r, "kind")
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.SetKeyKind(ctx, keyID, kind) }
 	case "People":
 		among := rapid.SliceOfN(drawAgent, 0, 3).Draw(r, "among")
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.People(ctx, among) }
