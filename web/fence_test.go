@@ -50,6 +50,12 @@ func TestAWriteWithAStaleFence(t *testing.T) {
 		if advisory, _ := moved.body["advisory"].(map[string]any); advisory["kind"] != "stale_fence" {
 			t.Errorf("moved: %v", moved)
 		}
+		for _, call := range [][2]string{{"DELETE", section}, {"POST", section + "/restore"}} {
+			done := w.ok(alpha, call[0], fmt.Sprintf("%s?fence=%v", call[1], old), "")
+			if advisory, _ := done.body["advisory"].(map[string]any); advisory["kind"] != "stale_fence" || advisory["supersededBy"] != now {
+				t.Errorf("%s: %v", call, done)
+			}
+		}
 		reserved := w.ok(alpha, "POST", "/documents/paper/sections/new/lease", `{"leaseDurationSeconds":1}`)
 		time.Sleep(time.Second)
 		w.ok(beta, "POST", "/documents/paper/sections/new/lease", `{"leaseDurationSeconds":60}`)
@@ -66,7 +72,7 @@ func TestAWriteWithAStaleFence(t *testing.T) {
 			}
 		}
 		want := fmt.Sprintf("alpha intro alpha %v %v", old, now)
-		if fmt.Sprint(stale) != fmt.Sprint([]string{want, want, want, fmt.Sprintf("alpha new alpha %v %v", reserved.body["fence"], now+2)}) {
+		if fmt.Sprint(stale) != fmt.Sprint([]string{want, want, want, want, want, fmt.Sprintf("alpha new alpha %v %v", reserved.body["fence"], now+2)}) {
 			t.Errorf("the log says %v", stale)
 		}
 	})

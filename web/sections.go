@@ -269,7 +269,7 @@ type removeSectionOutput struct {
 		ID       doc.SectionID `json:"id"`
 		Version  crdt.Version  `json:"version"`
 		Repeated bool          `json:"repeated,omitempty" doc:"It had been done before, under the same Idempotency-Key, and was not done again."`
-		Advisory *doc.Advisory `json:"advisory,omitempty" doc:"Somebody else holds the section's lease."`
+		Advisory *doc.Advisory `json:"advisory,omitempty" doc:"Somebody else holds the section's lease, or the write's fence is stale."`
 	} `nameHint:"RemovedSection"`
 }
 
@@ -277,6 +277,7 @@ type removeSectionOutput struct {
 type onceSectionInput struct {
 	SectionPath
 	Once
+	Fence lease.Fence `query:"fence" doc:"As of a write."`
 }
 
 func (s *Server) removeSection(ctx context.Context, in *onceSectionInput) (*removeSectionOutput, error) {
@@ -296,7 +297,7 @@ func (s *Server) keepOrDrop(ctx context.Context, in *onceSectionInput, what stri
 	if err != nil {
 		return doc.Written{}, err
 	}
-	options, err := writeOptions(ctx, in.Once, 0, what, meta.ID, sid)
+	options, err := writeOptions(ctx, in.Once, in.Fence, what, meta.ID, sid, in.Fence)
 	if err != nil {
 		return doc.Written{}, err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"unicode/utf8"
 
 	"cowrite/cmd/cowrite/client"
@@ -37,6 +39,14 @@ func (s sectionArg) path(more ...string) []string {
 // fenced is a write by somebody who believes to hold the lease.
 type fenced struct {
 	Fence lease.Fence `help:"Fence of the lease under which this is written; a stale one is reported, and the write counts all the same." placeholder:"N"`
+}
+
+// query is where a write without a body says so.
+func (f fenced) query() url.Values {
+	if f.Fence == 0 {
+		return nil
+	}
+	return url.Values{"fence": {strconv.FormatUint(uint64(f.Fence), 10)}}
 }
 
 // text reads a section's text from a file.
@@ -175,19 +185,21 @@ func (c sectionMove) Run(ctx context.Context, p *Program) error {
 type sectionRemove struct {
 	asking
 	sectionArg
+	fenced
 }
 
 func (c sectionRemove) Run(ctx context.Context, p *Program) error {
-	return p.write(ctx, c.asking, client.Call{Method: http.MethodDelete, Path: c.path()}, versionOf)
+	return p.write(ctx, c.asking, client.Call{Method: http.MethodDelete, Path: c.path(), Query: c.query()}, versionOf)
 }
 
 type sectionRestore struct {
 	asking
 	sectionArg
+	fenced
 }
 
 func (c sectionRestore) Run(ctx context.Context, p *Program) error {
-	return p.write(ctx, c.asking, client.Call{Method: http.MethodPost, Path: c.path("restore")}, versionOf)
+	return p.write(ctx, c.asking, client.Call{Method: http.MethodPost, Path: c.path("restore"), Query: c.query()}, versionOf)
 }
 
 type sectionRevert struct {

@@ -26,7 +26,7 @@ func TestRequestsSurviveTheWire(t *testing.T) {
 		&Create{Document: "d", Text: &text, After: "s"},
 		&Create{Slug: "d", Markdown: "# x", Level: 3},
 		&Move{Document: "d", Section: "s", After: &after},
-		&Remove{Document: "d", Section: "s"},
+		&Remove{Document: "d", Section: "s", Fence: 7},
 		&Restore{Document: "d", Section: "s"},
 		&LeaseRequest{Document: "d", Section: "s", Action: Acquire, LeaseDurationSeconds: 1.5, Queue: true, WaitSeconds: 3, PlaceSeconds: 9, Reason: "r"},
 		&Presence{Document: "d", State: json.RawMessage(`{"a":[1]}`), TTLSeconds: 5},

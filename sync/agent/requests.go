@@ -84,15 +84,17 @@ type Move struct {
 // Remove takes a section out; its text stays and can be restored.
 type Remove struct {
 	Header
-	Document Document  `json:"document"`
-	Section  SectionID `json:"section"`
+	Document Document    `json:"document"`
+	Section  SectionID   `json:"section"`
+	Fence    lease.Fence `json:"fence,omitempty"`
 }
 
 // Restore brings a removed section back.
 type Restore struct {
 	Header
-	Document Document  `json:"document"`
-	Section  SectionID `json:"section"`
+	Document Document    `json:"document"`
+	Section  SectionID   `json:"section"`
+	Fence    lease.Fence `json:"fence,omitempty"`
 }
 
 // LeaseAction is what is asked about a lease.

@@ -368,6 +368,13 @@ func TestLeases(t *testing.T) {
 		}
 		bob.send(&agent.LeaseRequest{Document: slug, Section: "a", Action: agent.Transfer, To: "vera", Header: agent.Header{ID: "t"}})
 		bob.wantError("t", code.InvalidAgent)
+		under := agent.Remove{Document: slug, Section: "a", Fence: got.Fence} // carol's came since
+		for _, write := range []agent.Request{&under, (*agent.Restore)(&under)} {
+			alice.send(write)
+			if ack := want[*agent.Ack](alice); ack.Advisory == nil || ack.Advisory.Kind != "stale_fence" || ack.Advisory.Holder != "carol" {
+				t.Errorf("a write under an old fence was acknowledged with %s", jsonOf(ack))
+			}
+		}
 		bob.send(&agent.LeaseRequest{Document: slug, Section: "a", Action: agent.Leave})
 		if ack := want[*agent.Ack](bob); ack.Left == nil || *ack.Left {
 			t.Errorf("left nothing with %s", jsonOf(ack))

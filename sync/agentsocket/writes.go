@@ -187,21 +187,21 @@ func (s *socket) move(r *agent.Move) (agent.Frame, error) {
 }
 
 func (s *socket) remove(r *agent.Remove) (agent.Frame, error) {
-	return s.keepOrDrop(r.Header, r.Document, r.Section, s.Library.RemoveSection)
+	return s.keepOrDrop(r, s.Library.RemoveSection)
 }
 
 func (s *socket) restore(r *agent.Restore) (agent.Frame, error) {
-	return s.keepOrDrop(r.Header, r.Document, r.Section, s.Library.RestoreSection)
+	return s.keepOrDrop((*agent.Remove)(r), s.Library.RestoreSection)
 }
 
-// keepOrDrop removes or restores a section.
-func (s *socket) keepOrDrop(h agent.Header, d agent.Document, name agent.SectionID,
+// keepOrDrop removes or restores a section, which are asked alike.
+func (s *socket) keepOrDrop(r *agent.Remove,
 	write func(context.Context, doc.Key, crdt.DocumentID, doc.SectionID, ...doc.WriteOption) (doc.Written, error)) (agent.Frame, error) {
-	id, sid, err := s.locate(d, name)
+	id, sid, err := s.locate(r.Document, r.Section)
 	if err != nil {
 		return nil, err
 	}
-	opts, err := s.writeOptions(h.ID, 0, id, h.Type, []any{sid})
+	opts, err := s.writeOptions(r.ID, r.Fence, id, r.Type, []any{sid, r.Fence})
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (s *socket) keepOrDrop(h agent.Header, d agent.Document, name agent.Section
 	if err != nil {
 		return nil, err
 	}
-	return s.ack(h, d, w), nil
+	return s.ack(r.Header, r.Document, w), nil
 }
 
 // message posts to the log.

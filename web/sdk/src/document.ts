@@ -104,12 +104,12 @@ export class Document {
   }
 
   /** Takes a section out. Its text stays, and can be restored. */
-  async remove(id: string): Promise<void> {
-    await this.http.call("DELETE", this.of(id), { repeatable: "once" });
+  async remove(id: string, { fence, signal }: Omit<WriteOptions, "idempotencyKey"> = {}): Promise<void> {
+    await this.http.call("DELETE", this.of(id), { query: { fence }, signal, repeatable: "once" });
   }
 
-  restore(id: string): Promise<Written> {
-    return this.http.call("POST", `${this.of(id)}/restore`, { repeatable: "once" });
+  restore(id: string, { fence, signal }: Omit<WriteOptions, "idempotencyKey"> = {}): Promise<Written> {
+    return this.http.call("POST", `${this.of(id)}/restore`, { query: { fence }, signal, repeatable: "once" });
   }
 
   /** Gives a section the text of an earlier version, as a new edit. */
