@@ -2,6 +2,7 @@ package doc_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -590,6 +591,35 @@ func TestAFullDocument(t *testing.T) {
 		wantCode(t, err, code.DocumentFull)
 		if err := w.Delete(t.Context(), alice, id); err != nil {
 			t.Errorf("a full document is not deleted: %v", err)
+		}
+	})
+}
+
+// What is posted to a document has a limit of its own, beyond which its text goes on.
+func TestADocumentFullOfMessages(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, dir: dir, limits: doc.Limits{PostedBytes: 30, DocumentBytes: 1000}}
+		w.open()
+		defer w.close()
+		s := w.create("# A\n")
+		id, sid := s.Meta.ID, s.Sections[0].ID
+		for range 3 {
+			if _, err := w.Post(t.Context(), alice, id, json.RawMessage(`{"n":"12"}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.crash()
+		_, err := w.Post(t.Context(), bob, id, json.RawMessage(`{}`))
+		if refusal := wantCode(t, err, code.MessagesFull); refusal.Facts["limit"] != 30 {
+			t.Errorf("the refusal names %v", refusal.Facts)
+		}
+		if _, err := w.WriteSection(t.Context(), alice, id, sid, "# B\n", &doc.Base{Current: true}); err != nil {
+			t.Errorf("the text does not go on: %v", err)
+		}
+		want := []doc.EventType{doc.DocumentCreated, doc.MessagePosted, doc.MessagePosted, doc.MessagePosted, doc.SectionEdited}
+		if log := types(w.log(id)); !slices.Equal(log, want) {
+			t.Errorf("the log is %v, want %v", log, want)
 		}
 	})
 }

@@ -38,6 +38,7 @@ type Meta struct {
 	Number    int64    // documents count from 1 in the order of their creation; set by the store
 	Changes   int64    // that it has; set by the store
 	Bytes     int64    // that they take in the store, as rows and as what they were compacted to; set by the store
+	Posted    int64    // bytes of the payloads of its messages; set by the store
 	Block     Block    // zero: it is in service
 	Deletion  Deletion // zero: it lives
 }

@@ -380,7 +380,7 @@ func (l *Library) Watch(id crdt.DocumentID) (wake <-chan struct{}, stop func()) 
 	return l.store.Watch(id)
 }
 
-// Post appends a message.posted event with the caller's payload, a JSON object. BAD_REQUEST, TOO_LARGE. A retry under the
+// Post appends a message.posted event with the caller's payload, a JSON object. BAD_REQUEST, TOO_LARGE, MESSAGES_FULL. A retry under the
 // key of [Once] is given the event that it made.
 func (l *Library) Post(ctx context.Context, k Key, id crdt.DocumentID, payload json.RawMessage, opts ...WriteOption) (e Event, err error) {
 	o := options(opts)
@@ -401,11 +401,15 @@ func (l *Library) Post(ctx context.Context, k Key, id crdt.DocumentID, payload j
 }
 
 func (l *Library) post(ctx context.Context, k Key, id crdt.DocumentID, payload json.RawMessage, o writeOptions) (Event, error) {
-	if _, err := l.meta(ctx, k, id, true); err != nil {
+	m, err := l.meta(ctx, k, id, true)
+	if err != nil {
 		return Event{}, err
 	}
 	if len(payload) > l.limits.MessageBytes {
 		return Event{}, tooLarge("message", l.limits.MessageBytes)
+	}
+	if limit := l.limits.PostedBytes; m.Posted+int64(len(payload)) > int64(limit) {
+		return Event{}, code.New(code.MessagesFull, "the document's messages have %d bytes, at most %d are taken", m.Posted, limit).With("limit", limit)
 	}
 	if !json.Valid(payload) || !utf8.Valid(payload) || bytes.TrimLeft(payload, " \t\r\n")[0] != '{' {
 		return Event{}, code.New(code.BadRequest, "a message is a JSON object")

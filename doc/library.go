@@ -69,6 +69,7 @@ type Limits struct {
 	Sections      int // of a document brought in or grown through the server; 2,000
 	TitleBytes    int // 512
 	MessageBytes  int // of a posted event's payload; 64 KiB
+	PostedBytes   int // of the payloads of all that is posted to a document (Meta.Posted), before it takes in no more; 64 MiB
 	ChangeBytes   int // of one change, after inflation; 16 MiB
 	DocumentBytes int // that a document may take in the store before it takes in no more changes (Meta.Bytes); 64 MiB
 	EngineBytes   int // of all documents that the engine holds, as estimated; 2 GiB
@@ -82,7 +83,7 @@ func (l Limits) withDefaults() Limits {
 		value int
 	}{
 		{&l.MarkdownBytes, 4 << 20}, {&l.SavedBytes, 32 << 20}, {&l.SectionBytes, 1 << 20}, {&l.Sections, 2000}, {&l.TitleBytes, 512},
-		{&l.MessageBytes, 64 << 10}, {&l.ChangeBytes, 16 << 20}, {&l.DocumentBytes, 64 << 20},
+		{&l.MessageBytes, 64 << 10}, {&l.PostedBytes, 64 << 20}, {&l.ChangeBytes, 16 << 20}, {&l.DocumentBytes, 64 << 20},
 		{&l.EngineBytes, 2 << 30}, {&l.Unused, 1024}, {&l.Queue, 256},
 	} {
 		if *f.field == 0 {

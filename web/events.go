@@ -42,9 +42,9 @@ func (s *Server) eventRoutes() {
 	register(s, route{
 		id: "post-event", method: http.MethodPost, path: "/documents/{slug}/events", tag: tag, status: http.StatusCreated,
 		summary: "Post a message",
-		about:   "Any JSON object of up to 64 KiB, appended to the log as message.posted: how agents talk to each other about a document.",
+		about:   "Any JSON object of up to 64 KiB, appended to the log as message.posted: how agents talk to each other about a document. Messages do not count toward what a document may take; all of them may have 64 MiB.",
 		body:    messageBody,
-		refuses: append([]code.Code{code.IdempotencyMismatch}, ofWrites...),
+		refuses: append([]code.Code{code.IdempotencyMismatch, code.MessagesFull}, ofWrites...),
 	}, s.postEvent)
 	register(s, route{
 		id: "stream-events", method: http.MethodGet, path: "/documents/{slug}/events/stream", tag: tag, status: http.StatusOK,

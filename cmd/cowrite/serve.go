@@ -26,6 +26,7 @@ type serveCommand struct {
 // limitFlags are the limits that an operator sets; ARCHITECTURE.md has the table of all.
 type limitFlags struct {
 	DocumentBytes      uint32 `help:"Bytes that a document may take in the store before it takes in no more changes; 0 is 64 MiB." default:"0"`
+	PostedBytes        uint32 `help:"Bytes of all messages that may be posted to a document; 0 is 64 MiB." default:"0"`
 	ChangeBytes        uint32 `help:"Bytes of one change, after inflation; 0 is 16 MiB." default:"0"`
 	FrameBytes         uint32 `help:"Bytes of one frame on a WebSocket; 0 is 64 MiB." default:"0"`
 	UnsentBytes        uint32 `help:"Bytes that may wait to be taken by one peer; 0 is 64 MiB." default:"0"`
@@ -34,7 +35,7 @@ type limitFlags struct {
 }
 
 func (f limitFlags) documents() doc.Limits {
-	return doc.Limits{DocumentBytes: int(f.DocumentBytes), ChangeBytes: int(f.ChangeBytes)}
+	return doc.Limits{DocumentBytes: int(f.DocumentBytes), PostedBytes: int(f.PostedBytes), ChangeBytes: int(f.ChangeBytes)}
 }
 
 func (f limitFlags) sockets() hub.Limits {

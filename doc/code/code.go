@@ -63,6 +63,7 @@ const (
 
 	TooLarge          Code = "TOO_LARGE"
 	DocumentFull      Code = "DOCUMENT_FULL"
+	MessagesFull      Code = "MESSAGES_FULL"
 	UnsupportedMedia  Code = "UNSUPPORTED_MEDIA_TYPE"
 	NotAcceptable     Code = "NOT_ACCEPTABLE"
 	TooManySockets    Code = "TOO_MANY_SOCKETS"
@@ -140,6 +141,7 @@ var Table = map[Code]Entry{
 
 	TooLarge:          {http.StatusRequestEntityTooLarge, 4413, mcpInvalid},
 	DocumentFull:      {http.StatusRequestEntityTooLarge, 0, mcpRefused},
+	MessagesFull:      {http.StatusRequestEntityTooLarge, 0, mcpRefused},
 	UnsupportedMedia:  {http.StatusUnsupportedMediaType, 4415, mcpInvalid},
 	NotAcceptable:     {http.StatusNotAcceptable, 0, mcpInvalid},
 	TooManySockets:    {http.StatusTooManyRequests, 4429, mcpRefused},

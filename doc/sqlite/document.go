@@ -23,6 +23,7 @@ type head struct {
 	lastHash   doc.EventHash
 	lastChange int64
 	bytes      int64
+	posted     int64
 }
 
 // Create makes a document. Title, Slug and Deletion of the first append count too.
@@ -88,8 +89,8 @@ func create(t tx, m doc.Meta) (*head, error) {
 
 func findHead(t tx, id crdt.DocumentID) (*head, error) {
 	h := head{id: id}
-	err := t.row(`SELECT number, slug, title, changed_at, last_seq, last_hash, last_change, bytes FROM documents WHERE id = ?`, id[:]).
-		Scan(&h.number, &h.slug, &h.title, instant{&h.changedAt}, &h.lastSeq, fixed(h.lastHash[:]), &h.lastChange, &h.bytes)
+	err := t.row(`SELECT number, slug, title, changed_at, last_seq, last_hash, last_change, bytes, posted_bytes FROM documents WHERE id = ?`, id[:]).
+		Scan(&h.number, &h.slug, &h.title, instant{&h.changedAt}, &h.lastSeq, fixed(h.lastHash[:]), &h.lastChange, &h.bytes, &h.posted)
 	if err != nil {
 		return nil, fmt.Errorf("find document: %w", notFound(err))
 	}
@@ -123,9 +124,9 @@ func add(t tx, h *head, a doc.Append) ([]doc.Event, error) {
 	if err := addEditCalls(t, h, a.Calls); err != nil {
 		return nil, err
 	}
-	err = t.exec(`UPDATE documents SET slug = ?, title = ?, changed_at = ?, last_seq = ?, last_hash = ?, last_change = ?, bytes = ?
+	err = t.exec(`UPDATE documents SET slug = ?, title = ?, changed_at = ?, last_seq = ?, last_hash = ?, last_change = ?, bytes = ?, posted_bytes = ?
 		WHERE number = ?`,
-		h.slug, h.title, h.changedAt.UnixMilli(), h.lastSeq, h.lastHash[:], h.lastChange, h.bytes, h.number)
+		h.slug, h.title, h.changedAt.UnixMilli(), h.lastSeq, h.lastHash[:], h.lastChange, h.bytes, h.posted, h.number)
 	if err != nil {
 		return nil, fmt.Errorf("update document: %w", err)
 	}
@@ -167,13 +168,13 @@ func takeSlug(t tx, number int64, slug doc.Slug) error {
 }
 
 const metaColumns = `d.id, d.slug, d.title, d.created_at, d.created_by, d.changed_at, d.last_seq, d.number,
-	d.last_change, d.bytes, d.blocked_at, d.blocked_by, d.block_reason, d.deleted_at, d.deleted_by`
+	d.last_change, d.bytes, d.posted_bytes, d.blocked_at, d.blocked_by, d.block_reason, d.deleted_at, d.deleted_by`
 
 func scanMeta(row interface{ Scan(...any) error }) (doc.Meta, error) {
 	var m doc.Meta
 	err := row.Scan(fixed(m.ID[:]), &m.Slug, &m.Title, instant{&m.CreatedAt}, &m.CreatedBy,
 		instant{&m.ChangedAt}, &m.LastSeq, &m.Number,
-		&m.Changes, &m.Bytes, instant{&m.Block.At}, &m.Block.By, &m.Block.Reason,
+		&m.Changes, &m.Bytes, &m.Posted, instant{&m.Block.At}, &m.Block.By, &m.Block.Reason,
 		instant{&m.Deletion.At}, &m.Deletion.By)
 	return m, notFound(err)
 }

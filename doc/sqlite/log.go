@@ -65,6 +65,9 @@ func addEvents(t tx, h *head, events []doc.NewEvent) ([]doc.Event, error) {
 		if err != nil {
 			return nil, fmt.Errorf("insert event: %w", err)
 		}
+		if e.Type == doc.MessagePosted {
+			h.posted += int64(len(e.Payload))
+		}
 		sealed[i] = e
 		h.lastSeq, h.lastHash, h.changedAt = e.Seq, e.Hash, e.At
 	}

@@ -27,7 +27,7 @@ CREATE TABLE documents (
   last_seq    INTEGER NOT NULL, -- of its last event
   last_hash   BLOB    NOT NULL CHECK (length(last_hash) = 32),
   last_change INTEGER NOT NULL  -- the number of its last change
-, bytes INTEGER NOT NULL DEFAULT 0, blocked_at INTEGER, blocked_by TEXT NOT NULL DEFAULT '', block_reason TEXT NOT NULL DEFAULT '', deleted_by TEXT NOT NULL DEFAULT '') STRICT;
+, bytes INTEGER NOT NULL DEFAULT 0, blocked_at INTEGER, blocked_by TEXT NOT NULL DEFAULT '', block_reason TEXT NOT NULL DEFAULT '', deleted_by TEXT NOT NULL DEFAULT '', posted_bytes INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE "edit_calls" (
   number   INTEGER PRIMARY KEY, -- counts the writes; the younger one has the higher

@@ -29,13 +29,13 @@ var documentPromises = []promise{
 
 func newDocumentIsFound(t *testing.T, s doc.Store) {
 	m := newDocument("plan")
-	m.LastSeq, m.Number, m.ChangedAt, m.Deletion = 77, 88, day.Add(-time.Hour), doc.Deletion{At: day, By: "eve"} // not the caller's to set
+	m.LastSeq, m.Number, m.Posted, m.ChangedAt, m.Deletion = 77, 88, 99, day.Add(-time.Hour), doc.Deletion{At: day, By: "eve"} // not the caller's to set
 	events := create(t, s, m, posted(2)...)
 	if len(events) != 2 || events[1].Seq != 2 {
 		t.Fatalf("create returned %d events", len(events))
 	}
 	want := doc.Meta{ID: m.ID, Slug: "plan", Title: m.Title, CreatedAt: m.CreatedAt, CreatedBy: "ada",
-		ChangedAt: events[1].At, LastSeq: 2, Number: 1}
+		ChangedAt: events[1].At, LastSeq: 2, Number: 1, Posted: int64(len(events[0].Payload) + len(events[1].Payload))}
 	if got := metaOf(t, s, m.ID); got != want {
 		t.Errorf("by id:\n got %+v\nwant %+v", got, want)
 	}

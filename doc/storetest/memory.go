@@ -103,7 +103,7 @@ func (s *Memory) Create(ctx context.Context, m doc.Meta, first doc.Append) ([]do
 		return nil, err
 	}
 	m.CreatedAt = millis(m.CreatedAt)
-	m.ChangedAt, m.LastSeq, m.Number, m.Block, m.Deletion = m.CreatedAt, 0, int64(len(s.documents)+1), doc.Block{}, doc.Deletion{}
+	m.ChangedAt, m.LastSeq, m.Number, m.Posted, m.Block, m.Deletion = m.CreatedAt, 0, int64(len(s.documents)+1), 0, doc.Block{}, doc.Deletion{}
 	d := &memoryDocument{meta: m}
 	s.documents = append(s.documents, d)
 	if m.Slug != "" {
@@ -170,6 +170,9 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 		n.At, n.Payload = millis(n.At), bytes.Clone(n.Payload)
 		e := doc.Chain(previous, d.meta.LastSeq+1, n)
 		d.meta.LastSeq, d.meta.ChangedAt = e.Seq, e.At
+		if e.Type == doc.MessagePosted {
+			d.meta.Posted += int64(len(e.Payload))
+		}
 		d.events = append(d.events, e)
 		added = append(added, e)
 	}

@@ -15,6 +15,7 @@ var savedPromises = []promise{
 	{"raw gives changes by number", rawByNumber},
 	{"a saved document takes the place of its changes", compacted},
 	{"compaction keeps what is not logged, and never goes back", compactRefuses},
+	{"what messages take is counted by itself", postedIsCounted},
 	{"edits are remembered with their append", editCalls},
 }
 
@@ -90,6 +91,22 @@ func compacted(t *testing.T, s doc.Store) {
 	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{next}, Logged: []int64{1, 5}}))
 	if rows := must[[]doc.ChangeRow](t)(s.Changes(t.Context(), m.ID, 0, many)); len(rows) != 1 || rows[0].Number != 6 {
 		t.Errorf("the next change is %+v", rows)
+	}
+}
+
+// What messages take is counted beside what changes take, and no compaction changes it.
+func postedIsCounted(t *testing.T, s doc.Store) {
+	m, changes := grow(t, s, 2)
+	events := appendEvents(t, s, m.ID, append(posted(2), newEvent(doc.SectionEdited, "no message"))...)
+	want := int64(len(events[0].Payload) + len(events[1].Payload))
+	if got := metaOf(t, s, m.ID); got.Posted != want || got.Bytes != int64(len(changes[0].Raw)+len(changes[1].Raw)) {
+		t.Errorf("messages of %d bytes count as %d, beside changes of %d", want, got.Posted, got.Bytes)
+	}
+	if err := s.Compact(t.Context(), m.ID, doc.Saved{Upto: 2, Chunk: []byte("two")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := metaOf(t, s, m.ID); got.Posted != want || got.Bytes != 3 {
+		t.Errorf("after a compaction messages count as %d, changes as %d", got.Posted, got.Bytes)
 	}
 }
 
