@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"mime"
 	"net/http"
@@ -230,7 +231,7 @@ func (s *Server) createDocument(ctx context.Context, in *createDocumentInput) (*
 	if err != nil {
 		return nil, err
 	}
-	return &createDocumentOutput{Location: Prefix + "/documents/" + snap.Meta.Ref(), ETag: jsonTag(snap), Body: documentOf(keyOf(ctx), snap)}, nil
+	return &createDocumentOutput{Location: Prefix + "/documents/" + snap.Meta.Ref(), ETag: jsonTag(keyOf(ctx), snap), Body: documentOf(keyOf(ctx), snap)}, nil
 }
 
 type getDocumentInput struct {
@@ -273,7 +274,7 @@ func (s *Server) getDocument(ctx context.Context, in *getDocumentInput) (*getDoc
 	if err != nil {
 		return nil, err
 	}
-	out := &getDocumentOutput{Status: http.StatusOK, Vary: "Accept", ContentType: jsonType, ETag: jsonTag(snap)}
+	out := &getDocumentOutput{Status: http.StatusOK, Vary: "Accept", ContentType: jsonType, ETag: jsonTag(keyOf(ctx), snap)}
 	if media == markdownType {
 		out.ContentType, out.ETag = markdownType+"; charset=utf-8", markdownTag(snap)
 	}
@@ -357,10 +358,15 @@ func documentOf(k doc.Key, snap doc.Snapshot) document {
 // markdownTag names the Markdown, which the version alone decides.
 func markdownTag(snap doc.Snapshot) string { return `"` + string(snap.Version) + `"` }
 
-// jsonTag names what is said of a document or section in JSON: beside the content also its name, log and
-// leases, whose every change is an event. Weak, because remaining times differ from one answer to the next.
-func jsonTag(snap doc.Snapshot) string {
-	return `W/"` + string(snap.Version) + ":" + snap.Meta.LastSeq.String() + `"`
+// jsonTag names what is said of a document or section in JSON to a key: beside the content also its name, log and
+// leases, whose every change is an event, and who the reader is, because a browser keeps one answer for all who sign in
+// at it. Weak, because remaining times differ from one answer to the next.
+func jsonTag(k doc.Key, snap doc.Snapshot) string {
+	access := "reads"
+	if k.CanWrite(snap.Meta) {
+		access = "writes"
+	}
+	return fmt.Sprintf(`W/"%s:%s:%s:%s:%s"`, snap.Version, snap.Meta.LastSeq, k.Agent, k.Role, access)
 }
 
 // matches says whether If-None-Match names the tag (RFC 9110, section 13.1.2: weak comparison).

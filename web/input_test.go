@@ -214,6 +214,21 @@ func TestMarkdownAndTags(t *testing.T) {
 		if again := get("/documents/paper/sections/intro", http.Header{"If-None-Match": {first.header.Get("ETag")}}); again.status != 200 {
 			t.Errorf("it was leased, and it says %v", again)
 		}
+		// A browser keeps one answer for all who sign in at it.
+		readers := []string{alpha, beta, vera}
+		for _, reader := range readers {
+			tag := w.do(request{as: reader, method: "GET", path: "/documents/paper"}).header.Get("ETag")
+			for _, next := range readers {
+				a := w.do(request{as: next, method: "GET", path: "/documents/paper", header: http.Header{"If-None-Match": {tag}}})
+				if reader == next {
+					if a.status != 304 {
+						t.Errorf("%s asks again, and it says %v", reader, a)
+					}
+				} else if a.status != 200 || a.body["me"].(map[string]any)["agent"] != next {
+					t.Errorf("after %s it tells %s: %v", reader, next, a)
+				}
+			}
+		}
 	})
 }
 

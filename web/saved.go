@@ -30,7 +30,7 @@ func (s *Server) importDocument(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Location", Prefix+"/documents/"+snap.Meta.Ref())
-	w.Header().Set("ETag", jsonTag(snap))
+	w.Header().Set("ETag", jsonTag(keyOf(r.Context()), snap))
 	s.writeJSON(w, r, http.StatusCreated, documentOf(keyOf(r.Context()), snap))
 }
 

@@ -167,7 +167,7 @@ func (s *Server) getSection(ctx context.Context, in *getSectionInput) (*getSecti
 	if i < 0 {
 		return nil, code.New(code.SectionNotFound, "there is no section %s", sid)
 	}
-	out := &getSectionOutput{Status: http.StatusOK, ETag: jsonTag(snap)}
+	out := &getSectionOutput{Status: http.StatusOK, ETag: jsonTag(keyOf(ctx), snap)}
 	if matches(in.IfNoneMatch, out.ETag) {
 		out.Status = http.StatusNotModified
 		return out, nil
