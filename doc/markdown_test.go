@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/text"
 	"pgregory.net/rapid"
 )
 
@@ -53,6 +56,74 @@ func TestSplitMarkdownLosesNothing(t *testing.T) {
 			HeadingOf(p)
 		}
 	})
+}
+
+// However a text is made, it is cut where the whole parser finds headings at its top.
+func TestSplitMarkdownAgreesWithTheParser(t *testing.T) {
+	pieces := rapid.SampledFrom([]string{"#", "# ", "## x", "\n", "\n\n\n", " \n\t\n", "\r\n", "---", "===", "- - -", "***", "text", "```", "~~~", "> ", ">", "- ", "1. ", "23) ", "    ", "\t",
+		"<div>", "</div>", "<!--", "-->", "\u00a0", "[a]: b", "[a]: b\n", "'c", "[d](e)"})
+	rapid.Check(t, func(t *rapid.T) {
+		in := strings.Join(rapid.SliceOf(pieces).Draw(t, "pieces"), "")
+		if frontMatterLength(in) > 0 {
+			return
+		}
+		var want []int
+		root := goldmark.DefaultParser().Parse(text.NewReader([]byte(in)))
+		for n := root.FirstChild(); n != nil; n = n.NextSibling() {
+			if _, ok := n.(*ast.Heading); ok {
+				want = append(want, strings.LastIndexByte(in[:n.Pos()], '\n')+1)
+			}
+		}
+		got := []int{}
+		at := 0
+		for _, part := range SplitMarkdown(in, 6) {
+			got = append(got, at)
+			at += len(part)
+		}
+		if len(want) == 0 || want[0] > 0 {
+			want = append([]int{0}, want...)
+		}
+		if in == "" {
+			want = nil
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q is cut at %d, and its headings are at %d", in, got, want)
+		}
+	})
+}
+
+// What takes the parser the square of its length, or its cube, is read all the same: none of these would end.
+func TestMarkdownThatIsMadeToBeSlow(t *testing.T) {
+	const size = 1 << 20
+	of := func(s string) string { return strings.Repeat(s, size/len(s)) }
+	var deeper strings.Builder
+	for indent := 0; deeper.Len() < size; indent += 2 {
+		deeper.WriteString(strings.Repeat(" ", indent) + "- a\n")
+	}
+	for name, slow := range map[string]string{
+		"links in a heading":       "# " + of("[a]("),
+		"links in a paragraph":     of("[a](") + "\n===\n",
+		"brackets":                 "# " + of("["),
+		"emphasis":                 "# " + of("*a **b "),
+		"quotes":                   of("> ") + "a\n",
+		"quotes with lines behind": of("> ")[:size/2] + "a\n" + of("b\n")[:size/2],
+		"lists":                    of("- ") + "a\n",
+		"numbers":                  of("1. ") + "a\n",
+		"lists in lists":           deeper.String(),
+		"definitions":              of("[a]: b\n"),
+		"blank lines in a list":    "- a\n" + of("\n"),
+		"blank lines in code":      "```\n" + of(" \n"),
+		"code":                     of("`a``b") + "\n---\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if parts := SplitMarkdown(slow+"\n\n# End\n", 6); parts[len(parts)-1] != "# End\n" && name != "blank lines in code" {
+				t.Errorf("the heading behind it is not found: %d parts", len(parts))
+			}
+			if heading, _ := HeadingOf(slow); len(heading) > maxHeading {
+				t.Errorf("its heading has %d bytes", len(heading))
+			}
+		})
+	}
 }
 
 func TestHeadingOf(t *testing.T) {
