@@ -64,21 +64,21 @@ func (s leaseStore) SaveLeases(ctx context.Context, commits []lease.Commit) erro
 
 // leasePayload is the payload of all lease events; each type has the fields that mean something for it.
 type leasePayload struct {
-	Event      string           `json:"event,omitempty"` // the classic name
-	LeaseID    lease.ID         `json:"leaseId,omitempty"`
-	SectionID  SectionID        `json:"sectionId"`
-	Holder     Agent            `json:"holder,omitempty"`
-	ExpiresAt  string           `json:"expiresAt,omitempty"`
-	Reason     string           `json:"reason,omitempty"`
-	Fence      lease.Fence      `json:"fence,omitempty"`
-	Mode       lease.Mode       `json:"mode,omitempty"`
-	ReleasedBy Agent            `json:"releasedBy,omitempty"`
-	BrokenBy   Agent            `json:"brokenBy,omitempty"`
-	From       Agent            `json:"from,omitempty"`
-	FromLease  lease.ID         `json:"previousLeaseId,omitempty"`
-	Agent      Agent            `json:"agent,omitempty"` // who waits
-	Until      string           `json:"until,omitempty"` // of a place or a reservation
-	Cycle      []map[string]any `json:"cycle,omitempty"`
+	Event      string      `json:"event,omitempty"` // the classic name
+	LeaseID    lease.ID    `json:"leaseId,omitempty"`
+	SectionID  SectionID   `json:"sectionId"`
+	Holder     Agent       `json:"holder,omitempty"`
+	ExpiresAt  string      `json:"expiresAt,omitempty"`
+	Reason     string      `json:"reason,omitempty"`
+	Fence      lease.Fence `json:"fence,omitempty"`
+	Mode       lease.Mode  `json:"mode,omitempty"`
+	ReleasedBy Agent       `json:"releasedBy,omitempty"`
+	BrokenBy   Agent       `json:"brokenBy,omitempty"`
+	From       Agent       `json:"from,omitempty"`
+	FromLease  lease.ID    `json:"previousLeaseId,omitempty"`
+	Agent      Agent       `json:"agent,omitempty"`  // who waits
+	Until      string      `json:"until,omitempty"`  // of a place or a reservation
+	Circle     []Agent     `json:"agents,omitempty"` // of a deadlock: each would wait for the next, the last for the first
 }
 
 func (s leaseStore) event(sid SectionID, e lease.Event) (NewEvent, error) {
@@ -129,8 +129,10 @@ func (s leaseStore) event(sid SectionID, e lease.Event) (NewEvent, error) {
 		t, p = SectionLeaseLapsed, place
 	case lease.Deadlocked:
 		t, p = SectionLeaseDeadlock, place
+		// What they wait for is told in the ledger, to each reader as far as it is its business. Everybody who reads
+		// this document has this log.
 		for _, edge := range e.Cycle {
-			p.Cycle = append(p.Cycle, map[string]any{"agent": edge.Agent, "resource": edge.Resource})
+			p.Circle = append(p.Circle, edge.Agent)
 		}
 	default:
 		return NewEvent{}, fmt.Errorf("record lease event: unknown kind %q", e.Kind)

@@ -74,7 +74,7 @@ func (s *Server) coordinationRoutes() {
 		id: "read-queues", method: http.MethodGet, path: coordinationPath + "/wait", tag: tag, status: http.StatusOK,
 		summary: "Who waits for what",
 		about: "The queues, or the one of a resource with its holders; and the circles of waiting that were refused within the last hour, the newest first. " +
-			"Sections of documents that the key does not cover are left out.",
+			"Sections of documents that the key does not cover are left out, and their names in a circle are empty; to a share link so is all but its document's sections.",
 		refuses: ofResources,
 	}, s.readQueues)
 	register(s, route{
@@ -98,8 +98,9 @@ func (s *Server) coordinationRoutes() {
 	register(s, route{
 		id: "read-agent", method: http.MethodGet, path: coordinationPath + "/agents/{name}", tag: tag, status: http.StatusOK,
 		summary: "An agent's trust, leases and places",
-		about:   "Trust begins at 50 and stays within 0 and 100: +0.5 for a lease that was held for a second and released, -5 for one that was left to expire.",
-		refuses: []code.Code{code.InvalidAgent},
+		about: "Trust begins at 50 and stays within 0 and 100: +0.5 for a lease that was held for a second and released, -5 for one that was left to expire. " +
+			"Share links are refused: it is of the whole server.",
+		refuses: []code.Code{code.InvalidAgent, code.Forbidden},
 	}, s.readAgent)
 	register(s, route{
 		id: "list-agents", method: http.MethodGet, path: coordinationPath + "/agents", tag: tag, status: http.StatusOK,

@@ -176,6 +176,7 @@ func TestCoordinationRefusals(t *testing.T) {
 			{name: "a form", as: alpha, method: post, path: coordination + "/lease", body: "resource=x", header: map[string][]string{"Content-Type": {"text/plain"}}, status: 415, code: "unsupported_media_type"},
 			{name: "too large", as: alpha, method: post, path: coordination + "/lease", body: `{"resource":"` + strings.Repeat("x", smallBody) + `"}`, status: 413, code: "too_large"},
 			{name: "a queue of others", as: tom, method: get, path: coordination + "/wait?resource=section:paper/intro", status: 403, code: "forbidden"},
+			{name: "an agent for a guest", as: "guest", method: get, path: coordination + "/agents/alpha", status: 403, code: "forbidden"},
 			{name: "a lock for a guest", as: "guest", method: get, path: coordination + "/wait?resource=lock:a", status: 403, code: "forbidden"},
 			{name: "not UTF-8", as: alpha, method: get, path: coordination + "/wait?resource=%ff", status: 400, code: "bad_request"},
 			{name: "leaving nothing", as: alpha, method: "DELETE", path: coordination + "/wait", status: 400, code: "bad_request"},

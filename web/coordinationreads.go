@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"cowrite/crdt"
 	"cowrite/doc"
+	"cowrite/doc/code"
 	"cowrite/lease"
 	"cowrite/lease/wire"
 )
@@ -60,7 +62,7 @@ func (s *Server) readQueues(ctx context.Context, in *readQueuesInput) (*readQueu
 		} else if !mine {
 			continue
 		}
-		steps, err := wire.Circle(e.Cycle, namer(ctx, sight))
+		steps, err := wire.Circle(e.Cycle, circleNamer(ctx, sight))
 		if err != nil {
 			return nil, err
 		}
@@ -69,10 +71,13 @@ func (s *Server) readQueues(ctx context.Context, in *readQueuesInput) (*readQueu
 	return out, nil
 }
 
-// namer calls resources as a key knows them.
-func namer(ctx context.Context, sight *doc.Sight) wire.Namer {
+// circleNamer calls the resources of a circle that a key reads of: one that is no business of the key is "".
+func circleNamer(ctx context.Context, sight *doc.Sight) wire.Namer {
 	return func(r lease.Resource) (string, error) {
-		name, _, err := sight.Name(ctx, r)
+		name, mine, err := sight.Name(ctx, r)
+		if !mine {
+			name = ""
+		}
 		return name, err
 	}
 }
@@ -180,7 +185,7 @@ func (out *readLedgerOutput) add(ctx context.Context, sight *doc.Sight, e doc.Le
 	if err != nil || !mine {
 		return err
 	}
-	steps, err := wire.Circle(e.Cycle, namer(ctx, sight))
+	steps, err := wire.Circle(e.Cycle, circleNamer(ctx, sight))
 	if err != nil {
 		return err
 	}
@@ -198,6 +203,9 @@ func (s *Server) readAgent(ctx context.Context, in *readAgentInput) (*readAgentO
 	agent, err := doc.ParseAgent(in.Name)
 	if err != nil {
 		return nil, err
+	}
+	if keyOf(ctx).Document != (crdt.DocumentID{}) {
+		return nil, code.New(code.Forbidden, "a share link shows one document, and an agent's standing is of the whole server")
 	}
 	sight := s.library.Sight(keyOf(ctx))
 	record, leases, waiters := s.leases.Agent(agent)

@@ -3,11 +3,13 @@ package web
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"cowrite/doc"
 	"cowrite/lease"
 )
 
@@ -101,6 +103,18 @@ func TestADeadlockOverSectionsAndResources(t *testing.T) {
 		}
 		if hidden := w.ok(tom, "GET", coordination+"/wait", "").body["deadlocks"]; fmt.Sprint(hidden) != "[]" {
 			t.Errorf("who may not read the document sees %v", hidden)
+		}
+		// A share link is told of the circle, but not what its agents wait for elsewhere.
+		share := w.ok(alpha, "POST", "/documents/paper/shares", `{}`)
+		w.secrets["guest"] = doc.Secret(share.str("key"))
+		told := w.ok("guest", "GET", coordination+"/wait", "").body["deadlocks"].([]any)[0].(map[string]any)
+		if want := "[did:cowrite:alpha did:cowrite:root did:cowrite:beta] [section:paper/plan  section:paper/intro]"; fmt.Sprint(told["actors"], told["resources"]) != want {
+			t.Errorf("a share link is told %v, want %s", told, want)
+		}
+		for _, path := range []string{"/wait", "/ledger", "/resources"} {
+			if a := w.ok("guest", "GET", coordination+path, ""); strings.Contains(string(a.raw), "lock:") {
+				t.Errorf("a share link reads in %s: %v", path, a)
+			}
 		}
 	})
 }

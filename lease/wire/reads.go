@@ -84,7 +84,7 @@ func ResourceStandingOf(name string, status lease.Status, now time.Time) Resourc
 // Deadlock is a circle of waiting that was refused: Actors[i] would have waited for Resources[i].
 type Deadlock struct {
 	Actors    []DID    `json:"actors" nullable:"false"`
-	Resources []string `json:"resources" nullable:"false"`
+	Resources []string `json:"resources" nullable:"false" doc:"Empty where the reader may not see it."`
 	At        string   `json:"at" format:"date-time"`
 }
 

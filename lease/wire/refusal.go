@@ -28,7 +28,7 @@ type Stampede struct {
 // ahead for.
 type CircleStep struct {
 	ActorDID DID    `json:"actorDid"`
-	Resource string `json:"resource"`
+	Resource string `json:"resource" doc:"Empty to a reader of the ledger who may not see it."`
 }
 
 // Circle says a circle of waiting; nil is none.

@@ -102,7 +102,7 @@ export function circleOf({ actors, resources }: Deadlock): Wait[] {
   return actors.map((actor, i) => ({
     from: bareName(actor),
     to: bareName(actors[(i + 1) % actors.length]!),
-    over: resources[i]!,
+    over: resources[i] || "something else", // no business of the reader's
     circle: true,
     refused: i === 0,
   }))
