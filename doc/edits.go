@@ -19,7 +19,8 @@ import (
 
 // Edit is one way to say how a section's text is to change: exactly one of the types below.
 type Edit interface {
-	// on gives the operations on a text, sorted and apart. Refusals are INVALID_RANGE, TEXT_NOT_FOUND, TEXT_AMBIGUOUS.
+	// on gives the operations on a text, sorted and apart. Refusals are INVALID_RANGE, TEXT_NOT_FOUND,
+	// TEXT_AMBIGUOUS, TOO_LARGE.
 	on(text string) ([]TextOp, error)
 }
 
@@ -47,8 +48,11 @@ type Replacement struct {
 	Occurrence int // which, from 1; 0: it must be the only one
 }
 
-// maxOps bounds the operations and replacements of one edit.
-const maxOps = 10_000
+const (
+	maxOps = 10_000 // operations or replacements of one edit
+	// maxSearched is how many bytes of text the replacements of one edit may be looked for in, each in the whole.
+	maxSearched = 128 << 20
+)
 
 func (e TextEdit) on(text string) ([]TextOp, error) { return diffText(text, e.Text), nil }
 
@@ -67,21 +71,30 @@ func (e OpsEdit) on(text string) ([]TextOp, error) {
 }
 
 func (e ReplaceEdit) on(text string) ([]TextOp, error) {
-	var passages, ops []TextOp
+	if most := maxSearched / max(1, len(text)); len(e.Replacements) > most {
+		return nil, code.New(code.TooLarge, "one edit of a text of %d bytes takes at most %d replacements: make several, or give operations", len(text), most).
+			With("limit", most)
+	}
+	var passages []TextOp
 	for _, r := range e.Replacements {
 		at, err := r.find(text)
 		if err != nil {
 			return nil, err
 		}
-		start := utf8.RuneCountInString(text[:at])
-		passages = append(passages, TextOp{At: start, Delete: utf8.RuneCountInString(r.Find)})
-		for _, op := range diffText(r.Find, r.With) { // what the two have in common is left alone
-			op.At += start
-			ops = append(ops, op)
-		}
+		passages = append(passages, TextOp{At: utf8.RuneCountInString(text[:at]), Delete: utf8.RuneCountInString(r.Find)})
 	}
 	if _, err := (OpsEdit{passages}).on(text); err != nil {
 		return nil, err
+	}
+	var ops []TextOp
+	left := diffTimeout
+	for i, r := range e.Replacements {
+		began := time.Now()
+		for _, op := range diffWithin(left, r.Find, r.With) { // what the two have in common is left alone
+			op.At += passages[i].At
+			ops = append(ops, op)
+		}
+		left -= time.Since(began)
 	}
 	return OpsEdit{ops}.on(text)
 }

@@ -14,15 +14,22 @@ const diffTimeout = 200 * time.Millisecond
 
 // diffText gives the operations that turn one text into another, found word by word, so that a concurrent edit
 // of another word stays whole.
-func diffText(from, to string) []TextOp {
+func diffText(from, to string) []TextOp { return diffWithin(diffTimeout, from, to) }
+
+// diffWithin is diffText with another bound on the search; where there is no time for one, or there are more different
+// words than code points, what the texts begin and end with alike is all that is found.
+func diffWithin(timeout time.Duration, from, to string) []TextOp {
 	if from == to {
 		return nil
 	}
 	before, from, to := trimCommon(from, to)
 	words := wordTable{codes: map[string]rune{}}
 	a, b := words.encode(from), words.encode(to)
+	if timeout <= 0 || len(words.words) > maxWords {
+		return []TextOp{{At: before, Delete: utf8.RuneCountInString(from), Insert: to}}
+	}
 	dmp := diffmatchpatch.New()
-	dmp.DiffTimeout = diffTimeout
+	dmp.DiffTimeout = timeout
 	var ops []TextOp
 	op := TextOp{At: before}
 	flush := func(equal int) {
@@ -116,6 +123,7 @@ func (t *wordTable) decode(s string) string {
 const (
 	surrogateMin = 0xD800
 	surrogates   = 0x800
+	maxWords     = utf8.MaxRune + 1 - surrogates
 )
 
 func codeOf(i int) rune {

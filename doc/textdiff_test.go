@@ -1,11 +1,14 @@
 package doc
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"cowrite/doc/code"
 )
 
 func TestDiffTextTurnOneTextIntoTheOther(t *testing.T) {
@@ -50,13 +53,34 @@ func TestDiffTextKeepsWordsWhole(t *testing.T) {
 	}
 }
 
+// A word is told apart by a code point: there are texts with more words than runes below the surrogates, and than runes.
 func TestDiffTextOfManyDifferentWords(t *testing.T) {
-	var from, to strings.Builder
-	for i := range 120_000 { // more words than there are runes below the surrogates
-		from.WriteString(strings.Repeat("a", i%7) + string(rune('0'+i%10)) + string(rune(0x4e00+i%20000)) + " ")
-		to.WriteString(strings.Repeat("b", i%5) + string(rune(0x4e00+i%19997)) + "\n")
+	for _, count := range []int{60_000, maxWords + 10} {
+		var from, to strings.Builder
+		for i := range count {
+			fmt.Fprintf(&from, "%x ", i)
+			fmt.Fprintf(&to, "%x\n", i*2)
+		}
+		if ApplyOps(from.String(), diffText(from.String(), to.String())) != to.String() {
+			t.Errorf("a text of %d words did not come out right", count)
+		}
 	}
-	if got := ApplyOps(from.String(), diffText(from.String(), to.String())); got != to.String() {
-		t.Error("a text of 120,000 words did not come out right")
+}
+
+func TestDiffWithoutTime(t *testing.T) {
+	got := diffWithin(0, "one two three four", "one 2 3 four")
+	if want := []TextOp{{At: 4, Delete: 9, Insert: "2 3"}}; !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestReplacementsOfALongText(t *testing.T) {
+	text := "needle" + strings.Repeat(" hay", 1<<18)
+	most := maxSearched / len(text)
+	for count, want := range map[int]code.Code{most: code.TextNotFound, most + 1: code.TooLarge} { // the one there is too much to look for
+		e := ReplaceEdit{slices.Repeat([]Replacement{{Find: "pin"}}, count)}
+		if _, err := e.on(text); !code.Is(err, want) {
+			t.Errorf("%d replacements: %v, want %s", count, err, want)
+		}
 	}
 }
