@@ -246,31 +246,10 @@ func sectionOps(sid SectionID, text, position string) []engine.Op {
 	}
 }
 
-// Read gives the document's present content.
+// Read gives the document's present content. LastSeq and ChangedAt are from before the content: who goes on from there is told
+// of some events that the content has, and misses none.
 func (l *Library) Read(ctx context.Context, k Key, id crdt.DocumentID) (Snapshot, error) {
-	if _, err := l.meta(ctx, k, id, false); err != nil {
-		return Snapshot{}, err
-	}
-	var snap Snapshot
-	err := l.at(ctx, id, func(d *desk) *request {
-		return &request{stage: func(*step) error {
-			c, err := d.current(l.ctx)
-			if err != nil {
-				return err
-			}
-			snap.fill(c, d.version())
-			return nil
-		}}
-	})
-	if err != nil {
-		return Snapshot{}, err
-	}
-	title := snap.Meta.Title
-	if snap.Meta, err = l.store.Document(ctx, id); err != nil {
-		return Snapshot{}, fmt.Errorf("find document: %w", err)
-	}
-	snap.Meta.Title = title
-	return snap, nil
+	return l.ReadAt(ctx, k, id, "")
 }
 
 // renamedPayload is the payload of document.renamed.

@@ -48,7 +48,8 @@ func (d *desk) contentAt(ctx context.Context, v crdt.Version) (*content, error) 
 	return &c, nil
 }
 
-// ReadAt gives the document's content as it was at a version. Meta, but for the title, is the present one. INVALID_VERSION.
+// ReadAt gives the document's content as it was at a version; "" is now. Meta, but for the title, is the present one.
+// INVALID_VERSION.
 func (l *Library) ReadAt(ctx context.Context, k Key, id crdt.DocumentID, v crdt.Version) (Snapshot, error) {
 	m, err := l.meta(ctx, k, id, false)
 	if err != nil {

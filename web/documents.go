@@ -34,7 +34,7 @@ type DocumentHead struct {
 	CreatedAt  string       `json:"createdAt" format:"date-time"`
 	CreatedBy  doc.Agent    `json:"createdBy"`
 	ChangedAt  string       `json:"changedAt" format:"date-time"`
-	LastSeq    string       `json:"lastSeq" doc:"Position of the last event in the log."`
+	LastSeq    string       `json:"lastSeq" doc:"A position in the log up to which the content has everything: who follows the log from here misses nothing."`
 	Me         me           `json:"me"`
 }
 

@@ -23,6 +23,7 @@ import (
 	"cowrite/crdt/engine"
 	"cowrite/doc"
 	"cowrite/doc/sqlite"
+	"cowrite/doc/storetest"
 	"cowrite/lease"
 )
 
@@ -36,6 +37,7 @@ type world struct {
 	keyring *doc.Keyring
 	keeper  *lease.Keeper
 	store   *faultyStore
+	crowd   *storetest.Crowded // the library's
 	url     string
 	dial    func(context.Context) (net.Conn, error) // a connection to speak HTTP by hand on
 	client  *http.Client
@@ -89,14 +91,14 @@ func newWorld(t *testing.T, dir string) *world {
 	store, err := sqlite.Open(ctx, dir, sqlite.Options{})
 	w.must(err)
 	w.onClose(store.Close)
-	w.store = &faultyStore{Store: store}
+	w.store, w.crowd = &faultyStore{Store: store}, &storetest.Crowded{Store: store}
 	idempotency := doc.NewIdempotency(w.store, nil)
 	w.keeper, err = lease.Open(ctx, idempotency.LeaseStore(nil), lease.Options{})
 	w.must(err)
 	w.onClose(w.keeper.Close)
 	eng := engine.New(engine.Options{})
 	w.onClose(eng.Close)
-	w.library, err = doc.Open(doc.Options{Store: store, Engine: eng, Leases: w.keeper})
+	w.library, err = doc.Open(doc.Options{Store: w.crowd, Engine: eng, Leases: w.keeper})
 	w.must(err)
 	w.onClose(func() error { return w.library.Close(ctx) })
 	w.keyring = doc.OpenKeyring(store, nil, nil)

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // store of the contract's twin. It lives in a synctest bubble.
 type world struct {
 	*testing.T
+	store   *storetest.Crowded
 	library *doc.Library
 	keeper  *lease.Keeper
 	hub     *hub.Hub
@@ -51,16 +52,16 @@ func inWorld(t *testing.T, limits hub.Limits, story func(w *world)) {
 func withWorld(t *testing.T, limits hub.Limits, story func(w *world)) {
 	ctx := context.Background()
 	w := &world{T: t, lines: linetest.New(), keys: map[string]doc.Key{}, secrets: map[string]doc.Secret{}}
-	store := storetest.NewMemory()
+	w.store = &storetest.Crowded{Store: storetest.NewMemory()}
 	losses := new(Losses)
-	idempotency := doc.NewIdempotency(store, nil)
+	idempotency := doc.NewIdempotency(w.store, nil)
 	var err error
 	w.keeper, err = lease.Open(ctx, idempotency.LeaseStore(nil), lease.Options{Observe: losses.Observe})
 	w.must(err)
 	eng := engine.New(engine.Options{})
-	w.library, err = doc.Open(doc.Options{Store: store, Engine: eng, Leases: w.keeper, Now: w.keeper.Now})
+	w.library, err = doc.Open(doc.Options{Store: w.store, Engine: eng, Leases: w.keeper, Now: w.keeper.Now})
 	w.must(err)
-	keyring := doc.OpenKeyring(store, nil, nil)
+	keyring := doc.OpenKeyring(w.store, nil, nil)
 	for name, role := range map[string]doc.Role{"alice": doc.Editor, "bob": doc.Editor, "carol": doc.Editor, "vera": doc.Viewer} {
 		w.keys[name], w.secrets[name], err = keyring.Create(ctx, doc.Key{Agent: doc.Agent(name), Role: role, Pattern: "*"})
 		w.must(err)
@@ -85,7 +86,7 @@ func withWorld(t *testing.T, limits hub.Limits, story func(w *world)) {
 		w.must(w.library.Close(ctx))
 		w.must(w.keeper.Close())
 		w.must(eng.Close())
-		w.must(store.Close())
+		w.must(w.store.Close())
 	}()
 	_, err = w.library.Create(ctx, w.keys["alice"], doc.NewDocument{Slug: slug, Markdown: ""})
 	w.must(err)
