@@ -1,6 +1,7 @@
 package crdt
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -9,7 +10,7 @@ import (
 // checkOps counts the operations and says whether the columns are whole and encoded as the format's own encoder
 // would: the same operations, encoded again, give the same bytes. Without that a saved document that contains the
 // change cannot be loaded. What the operations refer to may still be missing from the document.
-func (c *Change) checkOps(maxOps int) error {
+func (c *Change) checkOps(limits Limits) error {
 	o := &c.ops
 	actions := newRuns(o.action, (*reader).uint)
 	ops, err := actions.each(math.MaxUint32, func(action, _ uint64) string {
@@ -18,11 +19,12 @@ func (c *Change) checkOps(maxOps int) error {
 		}
 		return ""
 	})
+	if err == nil {
+		err = limits.checkOps(ops)
+	}
 	switch {
 	case err != nil:
 		return err
-	case ops > uint64(maxOps):
-		return tooLarge("change of %d operations, at most %d", ops, maxOps)
 	case c.StartOp == 0:
 		return &ParseError{What: "operations numbered from zero"}
 	case c.StartOp > math.MaxUint32 || c.StartOp+ops-1 > math.MaxUint32:
@@ -41,7 +43,7 @@ func (c *Change) checkOps(maxOps int) error {
 	k.booleans(o.expand, false)
 	k.numbers(o.valueMeta, true, nil)
 	k.values(o)
-	k.predecessors(o, uint64(maxOps))
+	k.predecessors(o, uint64(cmp.Or(limits.Ops, DefaultOps)))
 	if k.err != nil {
 		return k.err
 	}

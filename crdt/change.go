@@ -2,11 +2,13 @@ package crdt
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 )
@@ -35,6 +37,31 @@ func (c Change) Plain() []byte { return c.plain }
 type Limits struct {
 	ChangeBytes int // of one change, after inflation
 	Ops         int // operations of one change; 0 is DefaultOps
+}
+
+// NoLimits are for what was taken in before, whatever the limits were then, and for what the core makes.
+var NoLimits = Limits{ChangeBytes: math.MaxInt32, Ops: math.MaxInt32}
+
+// Check gives a *ParseError where a change that was read with wider limits is over these.
+func (l Limits) Check(c Change) error {
+	if err := l.checkBytes(len(c.plain)); err != nil {
+		return err
+	}
+	return l.checkOps(c.NumOps)
+}
+
+func (l Limits) checkBytes(n int) error {
+	if n > l.ChangeBytes {
+		return tooLarge("change of %d bytes, at most %d", n, l.ChangeBytes)
+	}
+	return nil
+}
+
+func (l Limits) checkOps(n uint64) error {
+	if most := cmp.Or(l.Ops, DefaultOps); n > uint64(most) {
+		return tooLarge("change of %d operations, at most %d", n, most)
+	}
+	return nil
 }
 
 // DefaultOps bounds the operations of one change. A few bytes can encode any number of deletions in a row, each of
@@ -85,9 +112,6 @@ type parser struct {
 }
 
 func newParser(limits Limits, size int) *parser {
-	if limits.Ops == 0 {
-		limits.Ops = DefaultOps
-	}
 	return &parser{limits: limits, inflated: limits.ChangeBytes + inflationFactor*size}
 }
 
@@ -130,8 +154,8 @@ func (p *parser) chunk(raw, checksum []byte, kind byte, body []byte) error {
 	default:
 		return &ParseError{What: fmt.Sprintf("chunk of unknown type %d", kind)}
 	}
-	if len(plain) > p.limits.ChangeBytes {
-		return tooLarge("change of %d bytes, at most %d", len(plain), p.limits.ChangeBytes)
+	if err := p.limits.checkBytes(len(plain)); err != nil {
+		return err
 	}
 	hash := hashChunk(chunkChange, body)
 	if !bytes.Equal(hash[:checksumLength], checksum) {
@@ -197,7 +221,7 @@ func parseChange(body []byte, limits Limits) (Change, error) {
 	if err := c.ops.parse(&r); err != nil {
 		return c, err
 	}
-	if err := c.checkOps(limits.Ops); err != nil {
+	if err := c.checkOps(limits); err != nil {
 		return c, err
 	}
 	switch {

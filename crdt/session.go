@@ -409,7 +409,7 @@ func (s *Session) note(g *Graph, numbers []uint32, need []Hash) {
 
 // plainChunk inflates a deflated change chunk of the store's own.
 func plainChunk(raw []byte) ([]byte, error) {
-	changes, _, err := ParseEntry(raw, Limits{ChangeBytes: 1 << 31, Ops: 1 << 31})
+	changes, _, err := ParseEntry(raw, NoLimits)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ type Limits struct {
 	TitleBytes    int // 512
 	MessageBytes  int // of a posted event's payload; 64 KiB
 	PostedBytes   int // of the payloads of all that is posted to a document (Meta.Posted), before it takes in no more; 64 MiB
-	ChangeBytes   int // of one change, after inflation; 16 MiB
+	ChangeBytes   int // of one change that is brought in, after inflation; 16 MiB
 	DocumentBytes int // that a document may take in the store before it takes in no more changes (Meta.Bytes); 64 MiB
 	EngineBytes   int // of all documents that the engine holds, as estimated; 2 GiB
 	Unused        int // documents that nobody has open and that are kept for who comes back; 1,024

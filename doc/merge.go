@@ -78,6 +78,10 @@ func (d *desk) merge(ctx context.Context, s *step, all ...*brought) error {
 	}
 	for _, b := range all {
 		for _, c := range b.changes {
+			if err := d.lib.limits.change().Check(c); err != nil && !d.graph.Has(c.Hash) { // it came in a saved document
+				b.refuse(d.lib.changeTooLarge(err))
+				continue
+			}
 			own(c, b)
 		}
 	}
@@ -239,6 +243,10 @@ func (d *desk) stageStructure(ctx context.Context, s *step, author Agent, h crdt
 		}
 	}
 	return nil
+}
+
+func (l *Library) changeTooLarge(err error) error {
+	return code.New(code.TooLarge, "a change is larger than is taken: %v", err).With("limit", l.limits.ChangeBytes).Because(err)
 }
 
 func badChange(err error) error {

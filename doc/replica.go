@@ -149,7 +149,7 @@ func (a *Attachment) open(ctx context.Context, message []byte) (*brought, error)
 func (a *Attachment) read(message []byte) (*brought, error) {
 	m, err := crdt.ParseMessage(message, a.lib.limits.change())
 	if bad := (*crdt.ParseError)(nil); errors.As(err, &bad) && bad.TooLarge {
-		return nil, code.New(code.TooLarge, "a change is larger than is taken: %v", err).With("limit", a.lib.limits.ChangeBytes).Because(err)
+		return nil, a.lib.changeTooLarge(err)
 	}
 	if err != nil {
 		return nil, code.New(code.BadFrame, "this is no sync message: %v", err).Because(err)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -33,9 +32,6 @@ func New(opts Options) Engine {
 
 type inProcess struct{ random io.Reader }
 
-// noLimits parses what the core gave: it was bounded when it came in.
-var noLimits = crdt.Limits{ChangeBytes: math.MaxInt32, Ops: math.MaxInt32}
-
 func (e *inProcess) Load(ctx context.Context, _ crdt.DocumentID, parts [][]byte) (doc Document, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -43,7 +39,7 @@ func (e *inProcess) Load(ctx context.Context, _ crdt.DocumentID, parts [][]byte)
 	defer catch(&err)
 	d := &document{random: e.random, doc: automerge.New()}
 	for _, part := range parts {
-		changes, saved, err := crdt.ParseEntry(part, noLimits)
+		changes, saved, err := crdt.ParseEntry(part, crdt.NoLimits)
 		if err != nil {
 			return nil, &BadChangeError{Cause: err}
 		}
@@ -80,7 +76,7 @@ func (e *inProcess) Unpack(ctx context.Context, chunk []byte) (changes []crdt.Ch
 		return nil, err
 	}
 	defer catch(&err)
-	if plain, saved, err := crdt.ParseEntry(chunk, noLimits); err != nil || len(plain) > 0 || len(saved) != 1 {
+	if plain, saved, err := crdt.ParseEntry(chunk, crdt.NoLimits); err != nil || len(plain) > 0 || len(saved) != 1 {
 		return nil, &BadChangeError{Cause: errors.New("not one saved document")}
 	}
 	doc, err := automerge.Load(chunk)
@@ -311,7 +307,7 @@ func commit(doc *automerge.Doc, at time.Time) (*crdt.Change, error) {
 const emptyCommit = "Commit is empty"
 
 func parseOne(c *automerge.Change) (*crdt.Change, error) {
-	changes, _, err := crdt.ParseEntry(c.Save(), noLimits)
+	changes, _, err := crdt.ParseEntry(c.Save(), crdt.NoLimits)
 	if err != nil {
 		return nil, err
 	}

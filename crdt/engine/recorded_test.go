@@ -61,7 +61,7 @@ func (f *followed) past(t *testing.T, at []crdt.Hash) *crdt.Past {
 
 func decodeAll(t *testing.T, raws [][]byte) []crdt.Change {
 	t.Helper()
-	changes, saved, err := crdt.ParseEntry(bytes.Join(raws, nil), noLimits)
+	changes, saved, err := crdt.ParseEntry(bytes.Join(raws, nil), crdt.NoLimits)
 	if err != nil || len(saved) > 0 {
 		t.Fatal(len(saved), err)
 	}

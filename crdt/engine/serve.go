@@ -95,7 +95,7 @@ func (s *server) serve(ctx context.Context, q request) (a reply, err error) {
 	case methodApply:
 		var changes []crdt.Change
 		for _, part := range q.Parts {
-			more, _, err := crdt.ParseEntry(part, noLimits)
+			more, _, err := crdt.ParseEntry(part, crdt.NoLimits)
 			if err != nil {
 				return a, err
 			}

@@ -226,7 +226,7 @@ func (d *workerDocument) EditRead(ctx context.Context, base []crdt.Hash, at time
 		return nil, nil, err
 	}
 	if len(a.Parts) > 0 {
-		changes, _, err := crdt.ParseEntry(a.Parts[0], noLimits)
+		changes, _, err := crdt.ParseEntry(a.Parts[0], crdt.NoLimits)
 		if err != nil {
 			d.forget()
 			return nil, nil, fmt.Errorf("read change: %w", err)

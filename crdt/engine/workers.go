@@ -245,7 +245,7 @@ func (w *workers) Unpack(ctx context.Context, chunk []byte) ([]crdt.Change, erro
 	}
 	var changes []crdt.Change
 	for _, part := range a.Parts {
-		more, _, err := crdt.ParseEntry(part, noLimits)
+		more, _, err := crdt.ParseEntry(part, crdt.NoLimits)
 		if err != nil {
 			return nil, &BadChangeError{Cause: err}
 		}
