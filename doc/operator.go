@@ -139,10 +139,11 @@ func (l *Library) OutOfService(ctx context.Context) ([]Usage, error) {
 	l.mu.Unlock()
 	for _, id := range faulty {
 		switch m, err := l.store.Document(ctx, id); {
-		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, ErrNotFound), err == nil && !m.Deletion.At.IsZero():
+			l.mended(id) // nobody comes to a document that is not there
 		case err != nil:
 			return nil, fmt.Errorf("find document: %w", err)
-		case m.Block.At.IsZero() && m.Deletion.At.IsZero():
+		case m.Block.At.IsZero():
 			metas = append(metas, m)
 		}
 	}

@@ -177,5 +177,11 @@ func TestUsage(t *testing.T) {
 		if f := largest()[0].Fault; f.Count != 1 || f.Code != code.Internal {
 			t.Errorf("after the disk failed the fault is %+v", f)
 		}
+		if err := w.Delete(ctx, alice, id); err != nil {
+			t.Fatal(err)
+		}
+		if out, err = w.OutOfService(ctx); err != nil || len(out) != 1 || w.Faults() != 0 {
+			t.Errorf("after it was deleted, out of service are %+v, %v, with %d faults", out, err, w.Faults())
+		}
 	})
 }

@@ -1,7 +1,6 @@
 package doc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -11,7 +10,7 @@ import (
 )
 
 // Import makes a document of a saved one, as Automerge writes it: one chunk of type 0, whose every change is kept. The chunk
-// is opened in a worker before anything is stored. TOO_LARGE, BAD_CHANGE, SLUG_TAKEN, FORBIDDEN. slug "" is made from the
+// is opened in a worker before anything is stored. TOO_LARGE, for one of the changes too, BAD_CHANGE, SLUG_TAKEN, FORBIDDEN. slug "" is made from the
 // document's title.
 func (l *Library) Import(ctx context.Context, k Key, slug Slug, chunk []byte) (Snapshot, error) {
 	if k.Role == Viewer {
@@ -34,25 +33,22 @@ func (l *Library) Import(ctx context.Context, k Key, slug Slug, chunk []byte) (S
 	if err != nil {
 		return Snapshot{}, err
 	}
-	var refused error
 	err = l.at(ctx, id, func(d *desk) *request {
-		return &request{alone: true, stage: func(s *step) error {
+		return &request{alone: true, stage: func(s *step) error { // a refusal of what was merged already ends the desk
 			b := &brought{author: k.Agent, changes: changes}
 			if err := d.merge(l.ctx, s, b); err != nil {
 				return err
 			}
-			refused = b.refused
-			if refused == nil && s.create != nil {
-				refused = l.nameImported(s, k, slug)
+			if b.refused != nil {
+				return b.refused
 			}
-			if refused != nil || s.create == nil {
-				// What was applied is in the engine alone: this desk must not go on.
-				return errors.New("import saved document: refused")
+			if s.create == nil {
+				return code.New(code.BadChange, "the saved document lacks changes that it builds on")
 			}
-			return nil
+			return l.nameImported(s, k, slug)
 		}}
 	})
-	if err = cmp.Or(refused, err); err != nil {
+	if err != nil {
 		return Snapshot{}, err
 	}
 	return l.Read(ctx, k, id)

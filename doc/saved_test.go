@@ -2,6 +2,7 @@ package doc_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/automerge/automerge-go"
 
@@ -59,6 +60,10 @@ func TestASavedDocumentIsImportedAndExported(t *testing.T) {
 		}
 		if docs, _, err := w.List(t.Context(), alice, 0, 10); err != nil || len(docs) != 1 {
 			t.Errorf("%d documents after refused imports, %v", len(docs), err)
+		}
+		synctest.Wait() // their desks end
+		if n := w.Faults(); n != 0 {
+			t.Errorf("%d documents that were never made are said to be faulty", n)
 		}
 	})
 }
