@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,13 +28,29 @@ type leaseCall struct {
 	command  func(id lease.ID) lease.Command // id: of the grant, if there is one
 }
 
-// callLease has the keeper do a call, once for its Idempotency-Key. A long poll ends with its caller. It also ends
-// when the server is about to, and then its place stays, as over any restart.
+// callLease has the keeper do a call, once for its Idempotency-Key. A long poll ends with its caller, or with the caller's
+// key. It also ends when the server is about to, and then its place stays, as over any restart.
 func (s *Server) callLease(ctx context.Context, in Retriable, c leaseCall) (lease.Answer, error) {
 	key, err := doc.ParseIdempotencyKey(in.IdempotencyKey)
 	if err != nil {
 		return lease.Answer{}, err
 	}
+	if c.wait > 0 || key != "" { // for the lease, or for a call with the same key to be over
+		polling, end, err := s.whileKeyLives(ctx)
+		if err != nil {
+			return lease.Answer{}, err
+		}
+		defer end()
+		ctx = polling
+	}
+	answer, err := s.callLeaseOnce(ctx, key, c)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return answer, err
+}
+
+func (s *Server) callLeaseOnce(ctx context.Context, key doc.IdempotencyKey, c leaseCall) (lease.Answer, error) {
 	do := func(id lease.ID) (lease.Answer, error) {
 		if acquire, ok := c.command(id).(lease.Acquire); ok && c.wait > 0 {
 			answer, err := s.leases.WaitUntil(ctx, acquire, c.wait, s.opts.Stop.Done())

@@ -298,6 +298,11 @@ func (s *Server) toolEvents(ctx context.Context, in eventsArguments) (eventPage,
 	if err != nil {
 		return eventPage{}, err
 	}
+	ctx, end, err := s.whileKeyLives(ctx)
+	if err != nil {
+		return eventPage{}, err
+	}
+	defer end()
 	wake, stop := s.library.Watch(meta.ID) // before the first look: nothing is missed in between
 	defer stop()
 	timer := time.NewTimer(seconds(in.WaitSeconds))
@@ -318,7 +323,7 @@ func (s *Server) toolEvents(ctx context.Context, in eventsArguments) (eventPage,
 		case <-s.opts.Stop.Done():
 			waiting = false
 		case <-ctx.Done():
-			return eventPage{}, ctx.Err()
+			return eventPage{}, context.Cause(ctx)
 		}
 	}
 }

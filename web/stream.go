@@ -159,7 +159,27 @@ func (b batchWriter) write(p []byte) error {
 	return nil
 }
 
-// streams counts the open streams of each key, and ends them.
+// errKeyEnded is what a long poll is told whose key ends meanwhile.
+var errKeyEnded = code.New(code.KeyRevoked, "this key was revoked, or has ended, while its call waited")
+
+// whileKeyLives gives a context for a long poll that also ends, with KEY_REVOKED as its cause, when the caller's key does. end is
+// to be called when the poll is over.
+func (s *Server) whileKeyLives(ctx context.Context) (polling context.Context, end func(), err error) {
+	c := callOf(ctx)
+	polling, cancel := context.WithCancelCause(ctx)
+	end, err = s.polls.open(c.key.ID, func() { cancel(errKeyEnded) })
+	if err != nil {
+		return nil, nil, err
+	}
+	// A key that ended before the poll was on the list would have left the poll under way.
+	if _, err := s.authenticate(c.request); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return polling, end, nil
+}
+
+// streams counts what is open in the name of each key, and ends it.
 type streams struct {
 	limit int
 	mu    sync.Mutex
@@ -172,7 +192,7 @@ func newStreams(limit int) *streams {
 	return &streams{limit: limit, byKey: map[doc.KeyID]map[*stream]struct{}{}}
 }
 
-// open adds a stream, which cancel ends. close takes it away again.
+// open adds a stream or long poll, which cancel ends. closeStream does too, and takes it away again.
 func (s *streams) open(id doc.KeyID, cancel context.CancelFunc) (closeStream func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +215,7 @@ func (s *streams) open(id doc.KeyID, cancel context.CancelFunc) (closeStream fun
 	}, nil
 }
 
-// count gives how many streams are open.
+// count gives how many are open.
 func (s *streams) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +226,7 @@ func (s *streams) count() int {
 	return n
 }
 
-// end ends the streams of a key.
+// end ends what a key has open.
 func (s *streams) end(id doc.KeyID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

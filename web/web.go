@@ -11,6 +11,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net/http"
 	"time"
 
@@ -60,7 +61,8 @@ type Server struct {
 	log          *slog.Logger
 	now          func() time.Time
 	newTicker    func(time.Duration) (tick <-chan time.Time, stop func())
-	streams      *streams
+	streams      *streams // of events
+	polls        *streams // that wait for a lease or events, as many as there are requests
 	metrics      *metrics
 	mux          *http.ServeMux
 	api          huma.API
@@ -97,6 +99,7 @@ func New(opts Options) *Server {
 			return t.C, t.Stop
 		},
 		streams: newStreams(opts.Streams),
+		polls:   newStreams(math.MaxInt),
 		mux:     http.NewServeMux(),
 	}
 	s.metrics = newMetrics(append([]Gauge{{
@@ -111,7 +114,10 @@ func New(opts Options) *Server {
 }
 
 // KeyEnded ends what is open in the name of a key that is no longer live.
-func (s *Server) KeyEnded(id doc.KeyID) { s.streams.end(id) }
+func (s *Server) KeyEnded(id doc.KeyID) {
+	s.streams.end(id)
+	s.polls.end(id)
+}
 
 func (s *Server) routes() {
 	s.api = describedAPI(humago.NewAdapter(s.mux, Prefix))
