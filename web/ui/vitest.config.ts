@@ -7,7 +7,11 @@ export default defineConfig({
   plugins: [svelte()],
   test: {
     projects: [
-      { extends: true, test: { name: "units", include: ["test/*.test.ts"], environment: "node", testTimeout: 30_000 } },
+      {
+        extends: true,
+        // Of what is inlined, a test can take the place of what it imports.
+        test: { name: "units", include: ["test/*.test.ts"], environment: "node", testTimeout: 30_000, server: { deps: { inline: ["@automerge/automerge-repo-network-websocket"] } } },
+      },
       {
         extends: true,
         test: { name: "page", include: ["test/page/*.test.ts"], environment: "node", fileParallelism: false, testTimeout: 180_000, hookTimeout: 120_000, expect: { poll: { timeout: 30_000 } } },

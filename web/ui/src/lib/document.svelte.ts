@@ -334,6 +334,7 @@ export class DocumentModel {
 
   #replicaShows(content: DocumentContent, replica: Replica): void {
     const first = !this.replica
+    if (first && (this.#closed || this.readOnly)) return
     this.replica = replica
     this.#show(content, true)
     if (!first) return
@@ -355,7 +356,8 @@ export class DocumentModel {
     if (sections) this.saving = "saving"
     else if (this.saving) this.saving = "saved"
     this.unsaved = sections ?? []
-    if (this.me.canWrite) noteUnsaved(this.me.agent, this.document.documentId, sections && (this.title || this.ref))
+    // Of who has signed out since, nothing is noted any more.
+    if (!sections || session.agent === this.me.agent) noteUnsaved(this.me.agent, this.document.documentId, sections && (this.title || this.ref))
   }
 
   #eventsAre(state: LinkState): void {
@@ -420,7 +422,6 @@ export class DocumentModel {
   }
 
   #show(content: DocumentContent, live: boolean): void {
-    if (this.#closed) return
     this.title = content.title
     this.removed = content.removed
     const sections = content.sections.map((now) => {

@@ -11,7 +11,7 @@ export interface ReplicaListener {
   /** The document as it stands now, and never older than what the server had at first contact. */
   content(content: DocumentContent): void
   link(state: LinkState): void
-  /** The sections with changes that are not known to be on the server's disk; without them, everything is. */
+  /** The sections in which something was written that is not known to be on the server's disk; without them, everything is. */
   unsaved(sections: SectionId[] | undefined): void
   /** The server closed the socket with a code that says not to come back: 4000 plus the status that HTTP has for it. */
   refused(closeCode: number): void
@@ -23,9 +23,16 @@ export class Replica {
   readonly #worker = new Worker(new URL("../replica/worker.ts", import.meta.url), { type: "module" })
   readonly #sections = new Map<SectionId, SectionContent>()
   readonly #texts = new Map<SectionId, (reply: TextReply) => void>()
+  /** What was written in these is on its way to the worker, or waits for what is on its way. */
+  readonly #untaken = new Set<SectionId>()
+  /** As the worker told it last. */
+  #unsaved: SectionId[] | undefined
   /** The worker runs: one whose script cannot be had answers nothing. */
   #running = false
   #closed = false
+  /** Tells the worker to close, once it has taken all that was written. */
+  #end: (() => void) | undefined
+  readonly #ended = new AbortController()
 
   /**
    * What a writer writes is kept in this browser too, under the writer's name, until the server has it. Opened alone, a
@@ -41,26 +48,27 @@ export class Replica {
     this.#worker.addEventListener("error", ({ message }) => this.#fail(message))
     const { protocol, host } = window.location
     this.#ask({ type: "open", url, writer, alone, server: `${protocol === "https:" ? "wss" : "ws"}://${host}${apiBase}/sync` })
-    window.addEventListener("offline", this.reconnect)
-    window.addEventListener("online", this.reconnect)
-    document.addEventListener("visibilitychange", this.#flush)
-    window.addEventListener("beforeunload", this.#flush)
+    const { signal } = this.#ended
+    window.addEventListener("offline", this.reconnect, { signal })
+    window.addEventListener("online", this.reconnect, { signal })
+    document.addEventListener("visibilitychange", this.#flush, { signal })
+    window.addEventListener("beforeunload", this.#leaving, { signal })
   }
 
+  /**
+   * Ends it when the worker has taken what was written, however busy it is, and has had a chance to bring it to the server.
+   * Until then the listener is told the content and what is unsaved, and nothing else.
+   */
   close(): void {
     if (this.#closed) return
     this.#closed = true
-    window.removeEventListener("offline", this.reconnect)
-    window.removeEventListener("online", this.reconnect)
-    document.removeEventListener("visibilitychange", this.#flush)
-    window.removeEventListener("beforeunload", this.#flush)
-    if (!this.#running) return this.#worker.terminate()
+    if (!this.#running) return this.#terminate()
     untilClosed(
       new Promise<void>((resolve) => {
-        this.#worker.addEventListener("message", ({ data }: MessageEvent<ReplicaReply>) => data.type === "closed" && resolve())
-        this.#worker.addEventListener("error", () => resolve())
-        this.#ask({ type: "close" })
-      }).then(() => this.#worker.terminate()),
+        this.#ended.signal.addEventListener("abort", () => resolve())
+        this.#end = () => this.#ask({ type: "close" })
+        this.#endWhenTaken()
+      }),
     )
   }
 
@@ -73,12 +81,40 @@ export class Replica {
     return (request) => {
       this.#ask({ type: "text", section, request })
       if (request.type === "end") this.#texts.delete(section)
+      if (request.type !== "push" || this.#untaken.has(section)) return
+      this.#untaken.add(section)
+      this.#tellUnsaved()
     }
   }
 
   /** A tab that is hidden, or asks whether to be left, may be gone the next moment. */
-  #flush = ({ type }: Event) => {
-    if (document.hidden || type === "beforeunload") this.#ask({ type: "flush" })
+  #flush = () => {
+    if (document.hidden) this.#ask({ type: "flush" })
+  }
+
+  #leaving = (event: BeforeUnloadEvent) => {
+    this.#ask({ type: "flush" })
+    // Nobody shows the document any longer who would ask.
+    if (this.#closed && this.#allUnsaved) event.preventDefault()
+  }
+
+  get #allUnsaved(): SectionId[] | undefined {
+    return this.#untaken.size ? [...new Set([...this.#untaken, ...(this.#unsaved ?? [])])] : this.#unsaved
+  }
+
+  #tellUnsaved(): void {
+    this.listener.unsaved(this.#allUnsaved)
+  }
+
+  #endWhenTaken(): void {
+    if (this.#untaken.size) return
+    this.#end?.()
+    this.#end = undefined
+  }
+
+  #terminate(): void {
+    this.#worker.terminate()
+    this.#ended.abort()
   }
 
   #ask(request: ReplicaRequest): void {
@@ -86,14 +122,14 @@ export class Replica {
   }
 
   #fail(message: string): void {
-    if (this.#closed) return
-    this.close()
-    this.listener.failed(message)
+    const wasOpen = !this.#closed
+    this.#closed = true
+    this.#terminate()
+    if (wasOpen) this.listener.failed(message)
   }
 
   #take(reply: ReplicaReply): void {
     this.#running = true
-    if (this.#closed) return
     switch (reply.type) {
       case "content": {
         const { title, sections, removed, changed } = reply.news
@@ -101,17 +137,29 @@ export class Replica {
         const all = (ids: SectionId[]) => ids.map((id) => this.#sections.get(id)!)
         return this.listener.content({ title, sections: all(sections), removed: all(removed) })
       }
-      case "link":
-        return this.listener.link(reply.state)
       case "unsaved":
-        return this.listener.unsaved(reply.sections)
-      case "refused":
-        this.close()
-        return this.listener.refused(reply.closeCode)
+        this.#unsaved = reply.sections
+        return this.#tellUnsaved()
+      case "text":
+        return this.#takeText(reply.section, reply.reply)
       case "failed":
         return this.#fail(reply.message)
-      case "text":
-        return this.#texts.get(reply.section)?.(reply.reply)
+      case "closed":
+        return this.#terminate()
     }
+    if (this.#closed) return
+    if (reply.type === "link") return this.listener.link(reply.state)
+    this.close()
+    this.listener.refused(reply.closeCode)
+  }
+
+  #takeText(section: SectionId, reply: TextReply): void {
+    const answered = reply.type === "stale" || reply.type === "gone" || (reply.type === "updated" && reply.updates.some(({ pushed }) => pushed))
+    if (answered) this.#untaken.delete(section)
+    // What waited meanwhile is pushed by the listener.
+    this.#texts.get(section)?.(reply)
+    if (!answered || this.#untaken.has(section)) return
+    this.#tellUnsaved()
+    this.#endWhenTaken()
   }
 }

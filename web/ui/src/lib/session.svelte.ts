@@ -4,7 +4,7 @@ import { tick } from "svelte"
 import { ApiError, api, messageOf } from "./api"
 import { forgetHeld } from "./held"
 import { forget, notedSession, noteSession, unsavedTitles } from "./local"
-import type { Session } from "./wire"
+import type { Agent, Session } from "./wire"
 
 type State = { phase: "asking" } | { phase: "out"; why: string } | { phase: "in"; session: Session }
 
@@ -13,6 +13,11 @@ class SessionStore {
 
   get state(): State {
     return this.#state
+  }
+
+  /** Whose page this is, while somebody is signed in. */
+  get agent(): Agent | undefined {
+    return this.#state.phase === "in" ? this.#state.session.agent : undefined
   }
 
   /** Signs in with the key of a share link, or else finds out who is signed in already. */

@@ -59,8 +59,9 @@ export class Writing {
   /** Shows the text in an element, to be written in. */
   open(parent: HTMLElement, shower: Shower): void {
     this.#shower = shower
-    // The page's policy allows no style element; in a shadow tree CodeMirror adopts its style sheets instead.
-    const root = parent.shadowRoot ?? parent.attachShadow({ mode: "open" })
+    // The page's policy allows no style element; in a shadow tree CodeMirror adopts its style sheets instead. From outside,
+    // the focus can be given to the tree's host alone.
+    const root = parent.shadowRoot ?? parent.attachShadow({ mode: "open", delegatesFocus: true })
     this.#view = new EditorView({ parent: root, root, state: this.state })
   }
 
@@ -140,6 +141,7 @@ export class Writing {
   }
 
   #push(): void {
+    if (this.gone) return
     const written = sendableUpdates(this.state)
     written.forEach(forgetOrigin)
     if (this.#pushing) return

@@ -16,6 +16,8 @@ import { SectionText } from "./sectiontext"
 
 /** A connection that did not come about within this time is called down. */
 const patienceMs = 5_000
+/** What is closed waits so long for the server to have everything, in milliseconds; what it has not by then is kept here. */
+const closingMs = 10_000
 /** The page is told of changes at most once in so many milliseconds: a frame. */
 const frameMs = 16
 
@@ -28,6 +30,9 @@ export class Keeper {
   /** What is kept is told without waiting for the server. */
   readonly #alone: boolean
   #caughtUp = false
+  #linked = false
+  /** Ends the wait of who closes. */
+  #savedOrCut: (() => void) | undefined
   /** Written in since everything was saved last. */
   #written = new Set<SectionId>()
   #told = new Map<SectionId, SectionContent>()
@@ -69,6 +74,13 @@ export class Keeper {
   }
 
   async close(): Promise<void> {
+    await this.flush()
+    if (this.#written.size && this.#linked) {
+      await new Promise<void>((resolve) => {
+        this.#savedOrCut = resolve
+        setTimeout(resolve, closingMs)
+      })
+    }
     clearTimeout(this.#patience)
     this.#adapter.end()
     await this.flush()
@@ -78,9 +90,16 @@ export class Keeper {
     if (request.type === "begin") this.#texts.set(section, new SectionText(this.#handle!, section, (reply) => this.tell({ type: "text", section, reply })))
     else if (request.type === "end") this.#texts.delete(section)
     else {
-      if (request.type === "push") this.#written.add(section)
+      if (request.type === "push") this.#noteWritten(section)
       this.#texts.get(section)?.take(request)
     }
+  }
+
+  /** Told before the page hears that its push was taken, so that it never takes for saved what is not. */
+  #noteWritten(section: SectionId): void {
+    if (this.#written.has(section)) return
+    this.#written.add(section)
+    this.tell({ type: "unsaved", sections: [...this.#written] })
   }
 
   async #follow(url: DocumentUrl): Promise<void> {
@@ -116,10 +135,13 @@ export class Keeper {
     const unsaved = this.#written.size ? [...this.#written] : undefined
     // Before the server told what it has, nothing is known to be saved.
     if (theirs || unsaved) this.tell({ type: "unsaved", sections: unsaved })
+    if (!unsaved) this.#savedOrCut?.()
   }
 
   #link(state: LinkState): void {
     clearTimeout(this.#patience)
+    this.#linked = state === "open"
+    if (!this.#linked) this.#savedOrCut?.()
     this.tell({ type: "link", state })
   }
 }

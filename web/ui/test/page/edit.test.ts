@@ -193,16 +193,20 @@ test("somebody else's lease is told of while one writes, and what is written sta
   await reader.close()
 })
 
-test("what is being written survives its section being moved", async () => {
-  const document = await admin.create("Moved", markdown)
-  const goals = sectionId(document, "Goals")
+test("what is being written survives its section being moved, and the writer with it", async () => {
+  const document = await admin.create("Moved", "# Draft\n\n## Goals\n\n## Risks\n\n## Plan\n\nNo plan.\n")
+  const [draft, plan] = [sectionId(document, "Draft"), sectionId(document, "Plan")]
   const reader = await openReader(ann, document.slug)
-  const field = await reader.write(goals)
-  await alpha.call("POST", `/documents/${document.slug}/sections/${goals}/move`, { after: "" })
-  await expect.poll(() => reader.headings()).toEqual(["Goals", "Draft", "Risks"])
-  await field.and(reader.page.locator(":focus")).waitFor()
-  await reader.page.keyboard.type("A")
-  await expect.poll(() => textOf(document.slug, goals)).toContain("A## Goals")
+  const field = await reader.write(plan)
+  await field.press("Control+End")
+  // Over one other it is that one which moves in the page; over two it is the section that is written in.
+  for (const [after, order] of [[draft, ["Draft", "Plan", "Goals", "Risks"]], ["", ["Plan", "Draft", "Goals", "Risks"]]] as const) {
+    await alpha.call("POST", `/documents/${document.slug}/sections/${plan}/move`, { after })
+    await expect.poll(() => reader.headings()).toEqual(order)
+    await field.and(reader.page.locator(":focus")).waitFor()
+    await reader.page.keyboard.type("Still here.")
+  }
+  await expect.poll(() => textOf(document.slug, plan)).toContain("Still here.Still here.")
   await reader.close()
 })
 
