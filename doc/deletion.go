@@ -19,6 +19,12 @@ type Deletion struct {
 	By Agent
 }
 
+// Purge is that a deleted document's content was taken away for good.
+type Purge struct {
+	At time.Time
+	By Agent
+}
+
 // DeletedPlace is where a document stands in the list of what is deleted. As text it is a cursor.
 type DeletedPlace struct {
 	At     time.Time // of the deletion
@@ -48,6 +54,14 @@ func ParseDeletedPlace(s string) (DeletedPlace, error) {
 		return DeletedPlace{}, code.New(code.InvalidCursor, "this is no place in the list of what is deleted").Because(err)
 	}
 	return DeletedPlace{time.UnixMilli(int64(at)).UTC(), int64(n)}, nil
+}
+
+// deleted says that a document was, and whether for good.
+func deleted(m Meta) *code.Error {
+	if m.Purge.At.IsZero() {
+		return errDeleted
+	}
+	return code.New(code.DocumentDeleted, "this document was deleted for good").With("purgedAt", FormatTime(m.Purge.At)).With("purgedBy", m.Purge.By)
 }
 
 // Delete makes the document a tombstone until [Library.Restore]: its replicas are told, its leases end, and later calls say
@@ -107,7 +121,7 @@ func (l *Library) Deleted(ctx context.Context, k Key, behind DeletedPlace, limit
 
 // Restore brings a deleted document back, for whoever may delete it: with its text, log, slug, and the keys and share links
 // that have not ended meanwhile. Its leases stay ended. Who waits for it is told, and what replicas wrote meanwhile is merged
-// when they come. A document that is not deleted stays as it is. FORBIDDEN.
+// when they come. A document that is not deleted stays as it is. FORBIDDEN, DOCUMENT_DELETED when it was purged.
 func (l *Library) Restore(ctx context.Context, k Key, ref string) (Meta, error) {
 	for {
 		m, err := l.Find(ctx, k, ref)
@@ -117,8 +131,8 @@ func (l *Library) Restore(ctx context.Context, k Key, ref string) (Meta, error) 
 		if !k.CanWrite(m) {
 			return Meta{}, forbidden("a viewer's key cannot restore a document")
 		}
-		if err == nil {
-			return m, nil
+		if err == nil || !m.Purge.At.IsZero() {
+			return m, err
 		}
 		event, err := l.newEvent(DocumentRestored, k.Agent, struct{}{})
 		if err != nil {
@@ -126,7 +140,7 @@ func (l *Library) Restore(ctx context.Context, k Key, ref string) (Meta, error) 
 		}
 		// What is expected keeps two who restore it at once from doing so twice.
 		_, err = l.store.Append(ctx, m.ID, Append{Expect: m.LastSeq, Deletion: &Deletion{}, Events: []NewEvent{event}})
-		if errors.Is(err, ErrConflict) {
+		if errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) { // restored, or purged, by somebody else
 			continue
 		}
 		if err != nil {
@@ -139,4 +153,45 @@ func (l *Library) Restore(ctx context.Context, k Key, ref string) (Meta, error) 
 		l.announce(m)
 		return m, nil
 	}
+}
+
+// Purge takes a deleted document away for good: its text, its log, what is recorded of its sections' leases, and its names, which are
+// free again. Its id goes on to say DOCUMENT_DELETED, and is never used again. It goes on when ctx ends, until the store is closed,
+// and is finished when the store is next opened. NOT_DELETED, FORBIDDEN but for an admin's key that covers the document.
+func (l *Library) Purge(ctx context.Context, k Key, ref string) (Meta, error) {
+	m, err := l.Find(ctx, k, ref)
+	if err != nil && !code.Is(err, code.DocumentDeleted) {
+		return Meta{}, err
+	}
+	if k.Role != Admin {
+		return Meta{}, forbidden("a document is purged with an admin's key")
+	}
+	if err == nil {
+		return Meta{}, notDeleted()
+	}
+	// A desk that ends may still be compacting; when the next one finds the document deleted, no other is left.
+	err = l.at(ctx, m.ID, func(*desk) *request { return &request{stage: func(*step) error { return nil }} })
+	switch {
+	case err == nil:
+		return Meta{}, notDeleted()
+	case !code.Is(err, code.DocumentDeleted):
+		return Meta{}, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	l.clearLeases(ctx, k.Agent, m.ID)
+	switch err := l.store.Purge(ctx, m.ID, Purge{l.now(), k.Agent}); {
+	case errors.Is(err, ErrConflict):
+		return Meta{}, notDeleted()
+	case err != nil:
+		return Meta{}, fmt.Errorf("purge document: %w", err)
+	}
+	l.log.Info("document.purged", "document", m.ID, "slug", m.Slug, "by", k.Agent)
+	if m, err = l.store.Document(ctx, m.ID); err != nil {
+		return Meta{}, fmt.Errorf("find document: %w", err)
+	}
+	return m, nil
+}
+
+func notDeleted() *code.Error {
+	return code.New(code.NotDeleted, "this document is not deleted: delete it first")
 }

@@ -181,3 +181,112 @@ func TestTheListOfWhatIsDeleted(t *testing.T) {
 		}
 	})
 }
+
+// What is purged is gone for good, also after a crash: nobody restores it, its id is refused to replicas that still have it, and
+// its slug is another document's to take.
+func TestADeletedDocumentIsPurged(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		d := w.create("# One\n")
+		id, sid := d.Meta.ID, d.Sections[0].ID
+		peer := w.attach(bob, id, false)
+		peer.mustSettle()
+		_, err := w.Purge(ctx, root, "d")
+		wantCode(t, err, code.NotDeleted)
+		if err := w.Delete(ctx, alice, id); err != nil {
+			t.Fatal(err)
+		}
+		peer.at.Detach()
+		for _, k := range []doc.Key{viewer("v"), alice, {Agent: "tom", Role: doc.Admin, Pattern: "team-*"}} {
+			_, err := w.Purge(ctx, k, "d")
+			wantCode(t, err, code.Forbidden)
+		}
+		_, err = w.Purge(ctx, root, "none")
+		wantCode(t, err, code.DocumentNotFound)
+		for _, ref := range []string{"d", id.String()} { // the second finds it done
+			m, err := w.Purge(ctx, root, ref)
+			if err != nil || m.ID != id || m.Slug != "" || m.Purge.By != "root" || !m.Purge.At.Equal(time.Now()) || m.Deletion.By != "alice" {
+				t.Fatalf("purged %+v, %v", m, err)
+			}
+		}
+		refused := func(err error) {
+			t.Helper()
+			if refusal := wantCode(t, err, code.DocumentDeleted); refusal.Facts["purgedBy"] != doc.Agent("root") || refusal.Facts["purgedAt"] == "" {
+				t.Errorf("the refusal says %v", refusal.Facts)
+			}
+		}
+		for range 2 {
+			_, err = w.Attach(ctx, bob, id, peer, true)
+			refused(err)
+			_, err = w.Read(ctx, alice, id)
+			refused(err)
+			_, _, err = w.Events(ctx, alice, id, 1, 10) // nor the rest of the log for who had begun to read it
+			refused(err)
+			_, err = w.WriteSection(ctx, alice, id, sid, "# Back\n", &doc.Base{Current: true})
+			refused(err)
+			_, err = w.Restore(ctx, root, id.String())
+			refused(err)
+			_, err = w.Restore(ctx, root, "d")
+			wantCode(t, err, code.DocumentNotFound)
+			if slugs := w.deletedSlugs(root); slugs != nil {
+				t.Errorf("it may still be restored: %v", slugs)
+			}
+			w.crash()
+		}
+		again := w.create("# Another\n")
+		if got := w.read(again.Meta.ID).Markdown(); again.Meta.ID == id || got != "# Another\n" {
+			t.Errorf("under its slug stands %q", got)
+		}
+		refused(w.Delete(ctx, alice, id))
+	})
+}
+
+// A compaction under way when a document is deleted has ended before the document is purged.
+func TestAPurgeWaitsForTheCompaction(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		saver := w.saveSlowly()
+		s := w.create("# A\n")
+		peer := w.typed(s.Meta.ID, s.Sections[0].ID, 1023) // and begins
+		if err := w.Delete(t.Context(), alice, s.Meta.ID); err != nil {
+			t.Fatal(err)
+		}
+		peer.at.Detach()
+		if _, err := w.Purge(t.Context(), root, "d"); err != nil {
+			t.Fatal(err)
+		}
+		if saver.saved.Load() != 1 {
+			t.Errorf("%d compactions have ended", saver.saved.Load())
+		}
+	})
+}
+
+// Of several who restore and purge a document at once, each does it as if one after the other.
+func TestRestoringAndPurgingAtOnce(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		for range 20 {
+			id := w.create("# One\n").Meta.ID
+			if err := w.Delete(t.Context(), alice, id); err != nil {
+				t.Fatal(err)
+			}
+			var all sync.WaitGroup
+			var restored, purged error
+			all.Go(func() { _, restored = w.Restore(t.Context(), bob, id.String()) })
+			all.Go(func() { _, purged = w.Purge(t.Context(), root, id.String()) })
+			all.Wait()
+			if purged == nil {
+				wantCode(t, restored, code.DocumentDeleted)
+				continue
+			}
+			wantCode(t, purged, code.NotDeleted)
+			if restored != nil || w.read(id).Markdown() != "# One\n" {
+				t.Errorf("restored with %v", restored)
+			}
+			if err := w.Delete(t.Context(), alice, id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Purge(t.Context(), root, id.String()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -41,6 +41,7 @@ type Meta struct {
 	Posted    int64    // bytes of the payloads of its messages; set by the store
 	Block     Block    // zero: it is in service
 	Deletion  Deletion // zero: it lives
+	Purge     Purge    // zero: it can be restored
 }
 
 // Block is that an operator took a document out of service: it is neither read nor written until the block is lifted.

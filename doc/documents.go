@@ -65,7 +65,7 @@ func (l *Library) readable(k Key, m Meta) error {
 		return forbidden("this key does not cover the document")
 	}
 	if !m.Deletion.At.IsZero() {
-		return errDeleted
+		return deleted(m)
 	}
 	if !m.Block.At.IsZero() {
 		return blocked(m)

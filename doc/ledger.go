@@ -11,7 +11,7 @@ import (
 )
 
 // LedgerEntry is one lease transition as it was recorded, of a section or of any other resource. The ledger
-// counts from 1 over the whole server, without gaps.
+// counts from 1 over the whole server, without gaps but for those that purged documents leave ([Library.Purge]).
 type LedgerEntry struct {
 	Seq Seq
 	lease.Event

@@ -25,7 +25,7 @@ func (d *desk) load(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("find document: %w", err)
 	case !meta.Deletion.At.IsZero():
-		return errDeleted
+		return deleted(meta)
 	case !meta.Block.At.IsZero():
 		return blocked(meta)
 	}

@@ -47,7 +47,7 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 	case err != nil:
 		return nil, fmt.Errorf("find document: %w", err)
 	case !meta.Deletion.At.IsZero():
-		return nil, errDeleted
+		return nil, deleted(meta)
 	}
 	if !k.CanRead(meta) {
 		return nil, forbidden("this key does not cover the document")

@@ -95,6 +95,12 @@ type Store interface {
 	// in that order (zero: all), at most limit.
 	Deleted(ctx context.Context, behind DeletedPlace, limit int) ([]Meta, error)
 
+	// Purge takes away for good what a document with a Deletion holds, its log and the entries of its sections in the ledger
+	// too; its slugs are free again. What stays is its id, which is never used again: Document gives it with its Deletion and
+	// the Purge, no other method finds it. ErrConflict when the document is living, ErrNotFound. It is so from its first step on, also
+	// when an error is returned; what an interrupted one left is gone at the latest when the store is next opened, or Purge is called again.
+	Purge(ctx context.Context, id crdt.DocumentID, p Purge) error
+
 	// Changes gives the rows of the document's changes behind number after, in order, at most limit. ErrNotFound when the
 	// document is not there.
 	Changes(ctx context.Context, id crdt.DocumentID, after int64, limit int) ([]ChangeRow, error)

@@ -55,6 +55,7 @@ func TestWhoMay(t *testing.T) {
 			"POST /documents/{slug}/sections":                      {writing, `{"text":"x"}`},
 			"POST /documents/{slug}/sections/{sid}/restore":        {writing, ""},
 			"POST /documents/{slug}/restore":                       {writing, ""},
+			"DELETE /deletions/{slug}":                             {operating, ""},
 			"GET /deletions":                                       {anyKey, ""},
 			"POST /documents/{slug}/sections/{sid}/move":           {writing, `{"after":""}`},
 			"POST /documents/{slug}/sections/{sid}/lease":          {writing, `{"leaseDurationSeconds":1}`},

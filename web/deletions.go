@@ -10,7 +10,7 @@ import (
 
 // deletedDocument is a document in the list of what is deleted.
 type deletedDocument struct {
-	Slug       *doc.Slug `json:"slug" doc:"It stays the document's: no other is given it."`
+	Slug       *doc.Slug `json:"slug" doc:"It stays the document's until that is purged: no other is given it."`
 	DocumentID string    `json:"documentId"`
 	URL        string    `json:"url"`
 	Title      string    `json:"title"`
@@ -26,7 +26,7 @@ func (s *Server) deletionRoutes() {
 		id: "delete-document", method: http.MethodDelete, path: "/documents/{slug}", tag: tag, status: http.StatusOK,
 		summary: "Delete a document",
 		about: "Leaves a tombstone: later answers say DOCUMENT_DELETED, until it is restored. Its leases end, its sockets and streams are closed. " +
-			"Its slug is given to no other.",
+			"Its slug is given to no other, unless it is purged.",
 		refuses: ofWrites,
 	}, s.deleteDocument)
 	register(s, route{
@@ -36,11 +36,18 @@ func (s *Server) deletionRoutes() {
 		refuses: []code.Code{code.InvalidCursor},
 	}, s.listDeletions)
 	register(s, route{
+		id: "purge-document", method: http.MethodDelete, path: "/deletions/{slug}", tag: tag, status: http.StatusOK,
+		summary: "Purge a deleted document",
+		about: "Takes its text, log and leases' record away for good, and frees its slugs. Its documentId goes on to answer DOCUMENT_DELETED, also to replicas that still have it. " +
+			"It may take seconds for a large one, during which others write. Administrators only.",
+		refuses: []code.Code{code.DocumentNotFound, code.DocumentBlocked, code.NotDeleted, code.Forbidden},
+	}, s.purgeDocument)
+	register(s, route{
 		id: "restore-document", method: http.MethodPost, path: "/documents/{slug}/restore", tag: tag, status: http.StatusOK,
 		summary: "Restore a deleted document",
 		about: "For whoever may delete it. It is back under its slug with its text and log, for all keys and share links that have not ended meanwhile. Its leases stay " +
-			"ended; what replicas wrote meanwhile is merged when they send it. One that is not deleted stays as it is.",
-		refuses: []code.Code{code.DocumentNotFound, code.DocumentBlocked, code.Forbidden},
+			"ended; what replicas wrote meanwhile is merged when they send it. One that is not deleted stays as it is, and one that was purged is DOCUMENT_DELETED.",
+		refuses: []code.Code{code.DocumentNotFound, code.DocumentDeleted, code.DocumentBlocked, code.Forbidden},
 	}, s.restoreDocument)
 }
 
@@ -93,6 +100,23 @@ func (s *Server) listDeletions(ctx context.Context, in *listDeletionsInput) (*li
 		}
 	}
 	out.Body.Next = next.String()
+	return out, nil
+}
+
+type purgeDocumentOutput struct {
+	Body struct {
+		Purged     bool   `json:"purged"`
+		DocumentID string `json:"documentId"`
+	} `nameHint:"Purged"`
+}
+
+func (s *Server) purgeDocument(ctx context.Context, in *DocumentPath) (*purgeDocumentOutput, error) {
+	meta, err := s.library.Purge(ctx, keyOf(ctx), in.Slug)
+	if err != nil {
+		return nil, err
+	}
+	out := new(purgeDocumentOutput)
+	out.Body.Purged, out.Body.DocumentID = true, meta.ID.String()
 	return out, nil
 }
 

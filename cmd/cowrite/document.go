@@ -28,6 +28,7 @@ type docCommand struct {
 	Delete  docDelete  `cmd:"" help:"Delete a document. Restore brings it back."`
 	Deleted docDeleted `cmd:"" help:"List the deleted documents that the key may restore, the latest first: name, deleted at, by whom, title."`
 	Restore docRestore `cmd:"" help:"Bring a deleted document back, with its text, log and name."`
+	Purge   docPurge   `cmd:"" help:"Take a deleted document away for good: text, log and names. For administrators."`
 }
 
 // docArg is a document.
@@ -332,4 +333,26 @@ func (c docRestore) Run(ctx context.Context, p *Program) error {
 	return ask(ctx, p, c.asking, client.Call{Method: http.MethodPost, Path: c.path("restore")}, func(out *printer, d client.Listed) {
 		out.row(d.Ref(), d.URL)
 	})
+}
+
+type docPurge struct {
+	asking
+	docArg
+	Yes bool `help:"Really: nothing brings it back."`
+}
+
+func (docPurge) Help() string {
+	return `Its names are free again. Its id is not: replicas that still have the document are told that it was deleted.
+
+Example:
+
+    cowrite doc deleted
+    cowrite doc purge plan --yes`
+}
+
+func (c docPurge) Run(ctx context.Context, p *Program) error {
+	if !c.Yes {
+		return &exitError{exitUsage, fmt.Errorf("nothing brings %s back once it is purged: say --yes", c.Document)}
+	}
+	return ask(ctx, p, c.asking, client.Call{Method: http.MethodDelete, Path: []string{"deletions", c.Document}}, func(*printer, struct{}) {})
 }

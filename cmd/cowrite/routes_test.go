@@ -28,7 +28,7 @@ var forPrograms = []string{
 // commandLines are those that between them call every route for people.
 var commandLines = []string{
 	"doc create --title T", "doc list", "doc show d", "doc diff d v", "doc rename d --title T", "doc share d", "doc delete d --yes",
-	"doc deleted", "doc restore d",
+	"doc deleted", "doc restore d", "doc purge d --yes",
 	"section add d", "section get d s", "section edit d s --find a", "section put d s", "section move d s --first", "section remove d s",
 	"section restore d s", "section revert d s v", "section history d s", "section blame d s",
 	"lease acquire r", "lease renew r", "lease release r", "lease release d s --force", "lease transfer d s a", "lease leave r", "lease status",

@@ -46,6 +46,7 @@ const (
 	MethodNotAllowed Code = "METHOD_NOT_ALLOWED"
 
 	SlugTaken     Code = "SLUG_TAKEN"
+	NotDeleted    Code = "NOT_DELETED"
 	SectionExists Code = "SECTION_EXISTS"
 	SectionLeased Code = "SECTION_LEASED"
 	LeaseHeld     Code = "LEASE_HELD"
@@ -124,6 +125,7 @@ var Table = map[Code]Entry{
 	MethodNotAllowed: {http.StatusMethodNotAllowed, 0, mcpInvalid},
 
 	SlugTaken:     {http.StatusConflict, 0, mcpRefused},
+	NotDeleted:    {http.StatusConflict, 0, mcpRefused},
 	SectionExists: {http.StatusConflict, 0, mcpRefused},
 	SectionLeased: {http.StatusConflict, 0, mcpRefused},
 	LeaseHeld:     {http.StatusConflict, 0, mcpRefused},

@@ -71,14 +71,14 @@ func (s *Store) wake(id crdt.DocumentID, appended []doc.Event) {
 
 func create(t tx, m doc.Meta) (*head, error) {
 	h := &head{id: m.ID, slug: m.Slug, title: m.Title, changedAt: m.CreatedAt}
-	_, err := findHead(t, m.ID)
-	switch {
-	case err == nil:
-		return nil, fmt.Errorf("the document exists: %w", doc.ErrConflict)
-	case !errors.Is(err, doc.ErrNotFound):
-		return nil, err
+	var there bool
+	if err := t.row(`SELECT EXISTS (SELECT 1 FROM documents WHERE id = ?)`, m.ID[:]).Scan(&there); err != nil {
+		return nil, fmt.Errorf("find document: %w", err)
 	}
-	err = t.row(`INSERT INTO documents (id, slug, title, created_at, created_by, changed_at, last_seq, last_hash, last_change)
+	if there {
+		return nil, fmt.Errorf("the document exists: %w", doc.ErrConflict)
+	}
+	err := t.row(`INSERT INTO documents (id, slug, title, created_at, created_by, changed_at, last_seq, last_hash, last_change)
 		VALUES (?, ?, ?, ?, ?, ?, 0, ?, 0) RETURNING number`,
 		m.ID[:], h.slug, h.title, m.CreatedAt.UnixMilli(), m.CreatedBy, h.changedAt.UnixMilli(), h.lastHash[:]).Scan(&h.number)
 	if err != nil {
@@ -89,7 +89,7 @@ func create(t tx, m doc.Meta) (*head, error) {
 
 func findHead(t tx, id crdt.DocumentID) (*head, error) {
 	h := head{id: id}
-	err := t.row(`SELECT number, slug, title, changed_at, last_seq, last_hash, last_change, bytes, posted_bytes FROM documents WHERE id = ?`, id[:]).
+	err := t.row(`SELECT number, slug, title, changed_at, last_seq, last_hash, last_change, bytes, posted_bytes FROM documents WHERE id = ? AND purged_at IS NULL`, id[:]).
 		Scan(&h.number, &h.slug, &h.title, instant{&h.changedAt}, &h.lastSeq, fixed(h.lastHash[:]), &h.lastChange, &h.bytes, &h.posted)
 	if err != nil {
 		return nil, fmt.Errorf("find document: %w", notFound(err))
@@ -168,14 +168,14 @@ func takeSlug(t tx, number int64, slug doc.Slug) error {
 }
 
 const metaColumns = `d.id, d.slug, d.title, d.created_at, d.created_by, d.changed_at, d.last_seq, d.number,
-	d.last_change, d.bytes, d.posted_bytes, d.blocked_at, d.blocked_by, d.block_reason, d.deleted_at, d.deleted_by`
+	d.last_change, d.bytes, d.posted_bytes, d.blocked_at, d.blocked_by, d.block_reason, d.deleted_at, d.deleted_by, d.purged_at, d.purged_by`
 
 func scanMeta(row interface{ Scan(...any) error }) (doc.Meta, error) {
 	var m doc.Meta
 	err := row.Scan(fixed(m.ID[:]), &m.Slug, &m.Title, instant{&m.CreatedAt}, &m.CreatedBy,
 		instant{&m.ChangedAt}, &m.LastSeq, &m.Number,
 		&m.Changes, &m.Bytes, &m.Posted, instant{&m.Block.At}, &m.Block.By, &m.Block.Reason,
-		instant{&m.Deletion.At}, &m.Deletion.By)
+		instant{&m.Deletion.At}, &m.Deletion.By, instant{&m.Purge.At}, &m.Purge.By)
 	return m, notFound(err)
 }
 
@@ -224,7 +224,7 @@ func (s *Store) Deleted(ctx context.Context, behind doc.DeletedPlace, limit int)
 	if behind.Number != 0 {
 		at, number = behind.At.UnixMilli(), behind.Number
 	}
-	return s.list(ctx, `d.deleted_at IS NOT NULL AND (d.deleted_at, d.number) < (?, ?) ORDER BY d.deleted_at DESC, d.number DESC LIMIT ?`, at, number, max(0, limit))
+	return s.list(ctx, `d.deleted_at IS NOT NULL AND d.purged_at IS NULL AND (d.deleted_at, d.number) < (?, ?) ORDER BY d.deleted_at DESC, d.number DESC LIMIT ?`, at, number, max(0, limit))
 }
 
 // list gives the documents that a condition is true of.

@@ -23,7 +23,8 @@ func addLedger(t tx, e lease.Event) error {
 	if e.Kind == lease.Granted || e.Kind == lease.Handed {
 		fence = e.Lease.Fence
 	}
-	err = t.exec(`INSERT INTO ledger (at, kind, resource, actor, agent, fence, event) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	err = t.exec(`INSERT INTO ledger (seq, at, kind, resource, actor, agent, fence, event)
+		SELECT 1 + max(coalesce((SELECT max(seq) FROM ledger), 0), value), ?, ?, ?, ?, ?, ?, ? FROM counters WHERE name = 'ledger'`,
 		e.At.UnixMilli(), e.Kind, e.Resource, e.Actor, cmp.Or(e.Waiter.Agent, e.Lease.Holder, e.Actor), uint64(fence), string(event))
 	if err != nil {
 		return fmt.Errorf("insert lease event: %w", err)

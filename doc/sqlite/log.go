@@ -132,8 +132,8 @@ func (s *Store) Events(ctx context.Context, id crdt.DocumentID, since doc.Seq, l
 	return events, nil
 }
 
-// document finds a document's number.
+// document finds the number of a document that is not purged.
 func (v view) document(id crdt.DocumentID) (number int64, err error) {
-	err = v.row(`SELECT number FROM documents WHERE id = ?`, id[:]).Scan(&number)
+	err = v.row(`SELECT number FROM documents WHERE id = ? AND purged_at IS NULL`, id[:]).Scan(&number)
 	return number, notFound(err)
 }

@@ -27,7 +27,7 @@ CREATE TABLE documents (
   last_seq    INTEGER NOT NULL, -- of its last event
   last_hash   BLOB    NOT NULL CHECK (length(last_hash) = 32),
   last_change INTEGER NOT NULL  -- the number of its last change
-, bytes INTEGER NOT NULL DEFAULT 0, blocked_at INTEGER, blocked_by TEXT NOT NULL DEFAULT '', block_reason TEXT NOT NULL DEFAULT '', deleted_by TEXT NOT NULL DEFAULT '', posted_bytes INTEGER NOT NULL DEFAULT 0) STRICT;
+, bytes INTEGER NOT NULL DEFAULT 0, blocked_at INTEGER, blocked_by TEXT NOT NULL DEFAULT '', block_reason TEXT NOT NULL DEFAULT '', deleted_by TEXT NOT NULL DEFAULT '', posted_bytes INTEGER NOT NULL DEFAULT 0, purged_at INTEGER, purged_by TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE "edit_calls" (
   number   INTEGER PRIMARY KEY, -- counts the writes; the younger one has the higher
@@ -108,6 +108,10 @@ CREATE TABLE migrations (
   applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
 ) STRICT;
 
+CREATE TABLE purges ( -- under way
+  document INTEGER PRIMARY KEY REFERENCES documents
+) STRICT;
+
 CREATE TABLE saved (
   document INTEGER PRIMARY KEY REFERENCES documents,
   upto     INTEGER NOT NULL,
@@ -120,7 +124,7 @@ CREATE TABLE slugs (
   document INTEGER NOT NULL REFERENCES documents
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX documents_by_deletion ON documents (deleted_at, number) WHERE deleted_at IS NOT NULL;
+CREATE INDEX documents_by_deletion ON documents (deleted_at, number) WHERE deleted_at IS NOT NULL AND purged_at IS NULL;
 
 CREATE UNIQUE INDEX edit_calls_by_key ON edit_calls (agent, key);
 

@@ -71,6 +71,11 @@ func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
 		lock = nil
 	}
 	s.lock = lock
+	if !opts.Beside {
+		if err := s.finishPurges(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	return s, nil
 }
 

@@ -216,6 +216,15 @@ func (t tx) exec(query string, args ...any) error {
 	return err
 }
 
+// removed is exec that tells how many rows it removed.
+func (t tx) removed(query string, args ...any) (int64, error) {
+	res, err := t.conn.ExecContext(context.Background(), query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
 // insert is exec that tells the number that the row was given.
 func (t tx) insert(query string, args ...any) (int64, error) {
 	res, err := t.conn.ExecContext(context.Background(), query, args...)

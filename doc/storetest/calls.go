@@ -133,6 +133,7 @@ func everyCall(ctx context.Context, s doc.Store, id crdt.DocumentID) map[string]
 	_, errs["Largest"] = s.Largest(ctx, 1)
 	_, errs["Blocked"] = s.Blocked(ctx)
 	_, errs["Deleted"] = s.Deleted(ctx, doc.DeletedPlace{}, 1)
+	errs["Purge"] = s.Purge(ctx, id, doc.Purge{At: day, By: "ada"})
 	k := newKey("two")
 	errs["AddKey"] = s.AddKey(ctx, k)
 	_, errs["Key"] = s.Key(ctx, newKey("one").Digest)

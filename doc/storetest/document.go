@@ -9,6 +9,7 @@ import (
 
 	"cowrite/crdt"
 	"cowrite/doc"
+	"cowrite/lease"
 )
 
 var documentPromises = []promise{
@@ -20,6 +21,8 @@ var documentPromises = []promise{
 	{"a former slug leads on and is never reused", formerSlug},
 	{"a tombstone is found, not listed, and takes appends", tombstone},
 	{"what is deleted is listed, the latest first, until it is restored", deletedList},
+	{"what is purged is gone but for its id, and its names are free", purged},
+	{"the ledger counts on behind what was purged", purgedLedgerCountsOn},
 	{"list gives the newest first, in pages", listPages},
 	{"the largest documents come first", largestFirst},
 	{"a block stands until it is lifted", blockStands},
@@ -377,5 +380,84 @@ func instants(t *testing.T, s doc.Store) {
 		if got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
+	}
+}
+
+func purged(t *testing.T, s doc.Store) {
+	m, changes := grow(t, s, 3)
+	appendEvents(t, s, m.ID, posted(2)...)
+	if err := s.Compact(t.Context(), m.ID, doc.Saved{Upto: 2, Chunk: []byte("two"), Index: []byte("index")}); err != nil {
+		t.Fatal(err)
+	}
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Slug: "plan-b", Block: &doc.Block{At: day, By: "eve", Reason: "spam"}}))
+	by := doc.Purge{At: day.Add(time.Hour + time.Microsecond), By: "root"}
+	wantError(t, s.Purge(t.Context(), m.ID, by), doc.ErrConflict)
+	wantError(t, s.Purge(t.Context(), newDocument("none").ID, by), doc.ErrNotFound)
+	if got := allChanges(t, s, m.ID); len(got) != 1 || got[0].Hash != changes[2].Hash {
+		t.Errorf("a refused purge left the changes %+v", got)
+	}
+	other := newDocument("other")
+	create(t, s, other, posted(1)...)
+	for _, id := range []crdt.DocumentID{m.ID, other.ID} {
+		grant := newLease(doc.SectionResource(id, "intro"), "ada", 1, day)
+		event := lease.Event{Kind: lease.Released, Resource: grant.Resource, Actor: "ada", At: day, Lease: grant}
+		saveLeases(t, s, doc.LeaseCommit{Commit: lease.Commit{Record: lease.Record{Resource: grant.Resource}, Events: []lease.Event{event}}, Document: id})
+	}
+
+	deletion := doc.Deletion{At: day.Add(time.Minute), By: "ada"}
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Deletion: &deletion}))
+	want := metaOf(t, s, m.ID)
+	for range 2 { // the second changes nothing
+		if err := s.Purge(t.Context(), m.ID, by); err != nil {
+			t.Fatal(err)
+		}
+		want = doc.Meta{ID: m.ID, CreatedAt: want.CreatedAt, CreatedBy: "ada", ChangedAt: want.ChangedAt, Number: want.Number,
+			Deletion: deletion, Purge: doc.Purge{At: day.Add(time.Hour), By: "root"}}
+		if got := metaOf(t, s, m.ID); got != want {
+			t.Errorf("what is left:\n got %+v\nwant %+v", got, want)
+		}
+		by = doc.Purge{At: day.Add(2 * time.Hour), By: "eve"}
+	}
+	_, err := s.Changes(t.Context(), m.ID, 0, many)
+	_, err2 := s.Events(t.Context(), m.ID, 0, many)
+	_, err3 := s.Saved(t.Context(), m.ID, true)
+	_, err4 := s.Raw(t.Context(), m.ID, []int64{1})
+	_, err5 := s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Deletion: &doc.Deletion{}})
+	_, err6 := s.FindSlug(t.Context(), "plan")
+	_, err7 := s.FindSlug(t.Context(), "plan-b")
+	for _, err := range []error{err, err2, err3, err4, err5, err6, err7, s.Compact(t.Context(), m.ID, doc.Saved{Upto: 3})} {
+		wantError(t, err, doc.ErrNotFound)
+	}
+	if got := must[[]doc.Meta](t)(s.Deleted(t.Context(), doc.DeletedPlace{}, many)); len(got) != 0 {
+		t.Errorf("it is still listed among what can be restored: %+v", got)
+	}
+	if got := must[[]doc.LedgerEntry](t)(s.Ledger(t.Context(), doc.LedgerQuery{Limit: many})); len(got) != 1 || got[0].Resource != doc.SectionResource(other.ID, "intro") || got[0].Seq != 2 {
+		t.Errorf("the ledger is %+v, want the other document's entry alone", got)
+	}
+	if got := allEvents(t, s, other.ID); len(got) != 1 {
+		t.Errorf("the other document has %d events, want 1", len(got))
+	}
+
+	_, err = s.Create(t.Context(), doc.Meta{ID: m.ID, CreatedAt: day}, doc.Append{})
+	wantError(t, err, doc.ErrConflict) // a replica does not bring it back
+	for _, slug := range []doc.Slug{"plan", "plan-b"} {
+		create(t, s, newDocument(slug), posted(1)...)
+	}
+}
+
+// An entry of the ledger that was purged leaves its number to no other.
+func purgedLedgerCountsOn(t *testing.T, s doc.Store) {
+	m := newDocument("plan")
+	create(t, s, m)
+	grant := newLease(doc.SectionResource(m.ID, "intro"), "ada", 1, day)
+	saveLeases(t, s, doc.LeaseCommit{Commit: lease.Commit{Events: []lease.Event{{Kind: lease.Released, Resource: grant.Resource, Actor: "ada", At: day, Lease: grant}}}})
+	must[[]doc.Event](t)(s.Append(t.Context(), m.ID, doc.Append{Expect: doc.AnySeq, Deletion: &doc.Deletion{At: day, By: "ada"}}))
+	if err := s.Purge(t.Context(), m.ID, doc.Purge{At: day, By: "root"}); err != nil {
+		t.Fatal(err)
+	}
+	lock := newLease("lock:a", "bob", 2, day)
+	saveLeases(t, s, doc.LeaseCommit{Commit: lease.Commit{Events: []lease.Event{{Kind: lease.Granted, Resource: "lock:a", Actor: "bob", At: day, Lease: lock}}}})
+	if got := must[[]doc.LedgerEntry](t)(s.Ledger(t.Context(), doc.LedgerQuery{Limit: many})); len(got) != 1 || got[0].Seq != 2 {
+		t.Errorf("the ledger is %+v, want one entry with seq 2", got)
 	}
 }

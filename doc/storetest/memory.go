@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Memory struct {
 	records   map[lease.Resource]lease.Record
 	agents    map[lease.Agent]lease.AgentRecord
 	ledger    []doc.LedgerEntry
+	ledgerSeq doc.Seq
 	calls     []doc.LeaseCall
 	edits     []doc.EditCall
 	keys      []doc.Key
@@ -66,12 +68,21 @@ func (s *Memory) enter(ctx context.Context) (leave func(), err error) {
 	return s.mu.Unlock, nil
 }
 
-func (s *Memory) find(id crdt.DocumentID) (*memoryDocument, error) {
+// any finds a document, purged ones too.
+func (s *Memory) any(id crdt.DocumentID) (*memoryDocument, error) {
 	i := slices.IndexFunc(s.documents, func(d *memoryDocument) bool { return d.meta.ID == id })
 	if i < 0 {
 		return nil, doc.ErrNotFound
 	}
 	return s.documents[i], nil
+}
+
+func (s *Memory) find(id crdt.DocumentID) (*memoryDocument, error) {
+	d, err := s.any(id)
+	if err == nil && !d.meta.Purge.At.IsZero() {
+		return nil, doc.ErrNotFound
+	}
+	return d, err
 }
 
 // mayTake says whether a slug may lead to d, nil being a new document.
@@ -91,7 +102,7 @@ func (s *Memory) Create(ctx context.Context, m doc.Meta, first doc.Append) ([]do
 		return nil, err
 	}
 	defer leave()
-	if _, err := s.find(m.ID); err == nil {
+	if _, err := s.any(m.ID); err == nil {
 		return nil, doc.ErrConflict
 	}
 	for _, slug := range []doc.Slug{m.Slug, first.Slug} {
@@ -103,7 +114,7 @@ func (s *Memory) Create(ctx context.Context, m doc.Meta, first doc.Append) ([]do
 		return nil, err
 	}
 	m.CreatedAt = millis(m.CreatedAt)
-	m.ChangedAt, m.LastSeq, m.Number, m.Posted, m.Block, m.Deletion = m.CreatedAt, 0, int64(len(s.documents)+1), 0, doc.Block{}, doc.Deletion{}
+	m.ChangedAt, m.LastSeq, m.Number, m.Posted, m.Block, m.Deletion, m.Purge = m.CreatedAt, 0, int64(len(s.documents)+1), 0, doc.Block{}, doc.Deletion{}, doc.Purge{}
 	d := &memoryDocument{meta: m}
 	s.documents = append(s.documents, d)
 	if m.Slug != "" {
@@ -303,7 +314,7 @@ func (s *Memory) Document(ctx context.Context, id crdt.DocumentID) (doc.Meta, er
 		return doc.Meta{}, err
 	}
 	defer leave()
-	d, err := s.find(id)
+	d, err := s.any(id)
 	if err != nil {
 		return doc.Meta{}, err
 	}
@@ -358,7 +369,7 @@ func (s *Memory) Deleted(ctx context.Context, behind doc.DeletedPlace, limit int
 	}
 	behind.At = millis(behind.At)
 	wanted := func(m doc.Meta) bool {
-		return !lives(m) && (behind.Number == 0 || order(m.DeletedPlace(), behind) > 0)
+		return !lives(m) && m.Purge.At.IsZero() && (behind.Number == 0 || order(m.DeletedPlace(), behind) > 0)
 	}
 	list, err := s.sorted(ctx, wanted, func(a, b doc.Meta) int { return order(a.DeletedPlace(), b.DeletedPlace()) })
 	return page(list, 0, limit), err
@@ -387,6 +398,32 @@ func (s *Memory) sorted(ctx context.Context, wanted func(doc.Meta) bool, order f
 func page[T any](list []T, after int64, limit int) []T {
 	list = list[min(max(after, 0), int64(len(list))):]
 	return list[:min(max(limit, 0), len(list))]
+}
+
+// Purge takes a deleted document's content away for good.
+func (s *Memory) Purge(ctx context.Context, id crdt.DocumentID, p doc.Purge) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	d, err := s.any(id)
+	switch {
+	case err != nil:
+		return err
+	case lives(d.meta):
+		return doc.ErrConflict
+	case !d.meta.Purge.At.IsZero():
+		return nil
+	}
+	m := d.meta
+	*d = memoryDocument{meta: doc.Meta{ID: m.ID, CreatedAt: m.CreatedAt, CreatedBy: m.CreatedBy, ChangedAt: m.ChangedAt, Number: m.Number,
+		Deletion: m.Deletion, Purge: doc.Purge{At: millis(p.At), By: p.By}}}
+	maps.DeleteFunc(s.slugs, func(_ doc.Slug, owner *memoryDocument) bool { return owner == d })
+	s.ledger = slices.DeleteFunc(s.ledger, func(e doc.LedgerEntry) bool {
+		return strings.HasPrefix(string(e.Resource), doc.SectionsPrefix(id))
+	})
+	return nil
 }
 
 // Changes gives the document's changes behind a number.
@@ -470,7 +507,8 @@ func (s *Memory) SaveLeases(ctx context.Context, commits []doc.LeaseCommit) erro
 			s.agents[a.Agent] = a
 		}
 		for _, e := range c.Commit.Events {
-			s.ledger = append(s.ledger, doc.LedgerEntry{Seq: doc.Seq(len(s.ledger) + 1), Event: cloneLeaseEvent(e)})
+			s.ledgerSeq++
+			s.ledger = append(s.ledger, doc.LedgerEntry{Seq: s.ledgerSeq, Event: cloneLeaseEvent(e)})
 		}
 		for _, call := range c.Calls {
 			call.At = millis(call.At)

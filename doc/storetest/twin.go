@@ -173,7 +173,7 @@ func drawCall(r *rapid.T) (name string, c call) {
 	limit := rapid.IntRange(0, 5).Draw(r, "limit")
 	after := rapid.Int64Range(0, 5).Draw(r, "after")
 	at := drawTime.Draw(r, "at")
-	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Deleted", "Changes", "Events", "Raw", "Compact", "Saved",
+	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Deleted", "Purge", "Changes", "Events", "Raw", "Compact", "Saved",
 		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "People", "SetKeyKind", "RevokeKey"}).Draw(r, "call"); name {
 	case "Create":
 		m := doc.Meta{ID: id, Slug: slug, Title: rapid.String().Draw(r, "title"), CreatedAt: at, CreatedBy: drawAgent.Draw(r, "by")}
@@ -206,6 +206,9 @@ func drawCall(r *rapid.T) (name string, c call) {
 			behind = doc.DeletedPlace{At: day, Number: after}
 		}
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Deleted(ctx, behind, limit) }
+	case "Purge":
+		p := doc.Purge{At: at, By: drawAgent.Draw(r, "by")}
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.Purge(ctx, id, p) }
 	case "Changes":
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.Changes(ctx, id, after, limit) }
 	case "Raw":
