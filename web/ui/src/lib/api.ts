@@ -109,6 +109,8 @@ export const api = {
   /** The deleted documents that this reader may restore, the latest first. */
   deletions: (after?: string) =>
     call<{ documents: DeletedDocument[]; next?: string }>("GET", `/deletions?limit=50${after ? `&after=${encodeURIComponent(after)}` : ""}`),
+  /** Takes a deleted document away for good. */
+  purgeDocument: (ref: DocumentRef) => call<unknown>("DELETE", `/deletions/${encodeURIComponent(ref)}`),
   share: (ref: DocumentRef, expiresIn: number) => call<Share>("POST", `${documentPath(ref)}/shares`, { expiresIn }),
 
   addSection: (ref: DocumentRef, text: string) => call<Written>("POST", `${documentPath(ref)}/sections`, { text }),

@@ -148,6 +148,34 @@ test("what is deleted is listed with who did it, and comes back by a click, wher
   await vera.close()
 })
 
+test("an administrator deletes for good what was deleted, after a question", async () => {
+  const ref = `gone-${crypto.randomUUID().slice(0, 8)}`
+  const { documentId } = await admin.call<{ documentId: string }>("POST", "/documents", { slug: ref, title: `The ${ref}` })
+  await admin.call("DELETE", `/documents/${ref}`)
+  const editor = await Reader.open(browser)
+  await editor.signIn(ann)
+  await editor.page.getByRole("button", { name: "Deleted", exact: true }).click()
+  await editor.page.getByRole("button", { name: `Restore The ${ref}` }).waitFor()
+  expect(await editor.page.getByRole("button", { name: "for good" }).count(), "an editor may not").toBe(0)
+  await editor.close()
+
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  await reader.signIn(admin)
+  await page.getByRole("button", { name: "Deleted", exact: true }).click()
+  const ask = page.getByRole("button", { name: `Delete The ${ref} for good` })
+  const dialog = page.getByRole("dialog", { name: `Delete “The ${ref}” for good?` })
+  await ask.click()
+  await dialog.getByRole("button", { name: "Keep it" }).click()
+  await dialog.waitFor({ state: "hidden" })
+  await ask.click()
+  await dialog.getByRole("button", { name: "Delete for good" }).click()
+  await ask.waitFor({ state: "detached" })
+  await expect(admin.call("GET", `/documents/${documentId}`)).rejects.toThrow("for good")
+  await admin.call("POST", "/documents", { slug: ref })
+  await reader.close()
+})
+
 test("a search looks through all documents, those further down too", async () => {
   const tag = crypto.randomUUID()
   const wanted = await admin.create(`The needle of Zürich ${tag}`, "")
