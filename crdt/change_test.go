@@ -159,6 +159,12 @@ func TestRecordedSession(t *testing.T) {
 	if len(ready) != len(all) || len(orphans)+len(refused) > 0 {
 		t.Fatalf("%d ready, %d orphans, %d refused of %d", len(ready), len(orphans), len(refused), len(all))
 	}
+	// They typed at the same time, on older heads, and come one behind the other.
+	lead, end := leadOf(slices.Concat(seeds, ready))
+	if lead > maxLead/100 || end > 0 {
+		t.Errorf("the changes number their operations %d ahead, in the end by %d", lead, end)
+	}
+	t.Logf("the changes number their operations %d ahead, in the end by %d", lead, end)
 	g.Add(ready...)
 	for i, c := range ready {
 		theirs, err := automerge.LoadChanges(c.Plain())

@@ -14,6 +14,7 @@ type Graph struct {
 	old   packed
 	young young
 	heads []Hash
+	ops   uint64 // operations of all changes, see maxLead
 
 	actors map[ActorID]*numbers
 
@@ -40,6 +41,29 @@ const (
 	packPart = 4
 )
 
+// maxLead is by how much the operations of a new change may be numbered above what there is. An author numbers them from one
+// above the greatest that it knows (transaction_args in rust/automerge/src/automerge.rs), so that where all that it knows is there
+// no number is greater than there are operations. Only a change that was typed on older heads can come before what else
+// its author knew: it does not depend on that. A lead is not given away, since numbers end at 32 bits, after which nobody could write,
+// and since @automerge/automerge makes room for each number that was left out when it loads a saved document.
+const maxLead = 1 << 16
+
+// count notes operations that are in. What was taken in whatever its lead, in an earlier time, is not held against what
+// comes after it.
+func (g *Graph) count(ops uint64, maxOp uint32) {
+	g.ops = max(g.ops+ops, uint64(max(maxOp, maxLead))-maxLead)
+}
+
+// MaxOp is the greatest number of an operation; 0 is none.
+func (g *Graph) MaxOp() uint32 {
+	var greatest uint32
+	for _, h := range g.heads {
+		n, _ := g.number(h)
+		greatest = max(greatest, g.maxOp(n))
+	}
+	return greatest
+}
+
 // NewGraph is the graph of the empty document.
 func NewGraph() *Graph { return &Graph{young: newYoung(), actors: make(map[ActorID]*numbers)} }
 
@@ -59,6 +83,7 @@ func (g *Graph) Add(changes ...Change) {
 		}
 		g.own(c.Actor).add(uint32(g.Len()))
 		g.young.add(c.Hash, deps, maxOp)
+		g.count(c.NumOps, maxOp)
 		for _, d := range c.Deps {
 			if at, ok := slices.BinarySearchFunc(g.heads, d, CompareHashes); ok {
 				g.heads = slices.Delete(g.heads, at, at+1)
@@ -160,12 +185,12 @@ func (g *Graph) fits(c *Change) (maxOp uint32, deps []uint32, ok bool) {
 // Sort splits changes into those that can be added now, in an order in which each stands behind its
 // dependencies, and those that wait for others. Known ones and repetitions are dropped. A change that
 // reuses an actor's sequence number with another hash, leaves out a number, or numbers its operations like those that
-// it builds on, is in neither: it is in refused, and what depends on it waits.
+// it builds on or far above all that there are, is in neither: it is in refused, and what depends on it waits.
 func (g *Graph) Sort(changes []Change) (ready, orphans, refused []Change) {
 	s := sorter{
 		graph: g, changes: changes,
 		fit: make([]fit, len(changes)), found: make([]int, len(changes)), ready: make([]Change, 0, len(changes)),
-		placed: make(map[Hash]uint64), waiting: make(map[Hash][]int), last: make(map[ActorID]authored),
+		placed: make(map[Hash]uint64), waiting: make(map[Hash][]int), last: make(map[ActorID]authored), ops: g.ops,
 	}
 	var order []int // without the known and the repeated
 	seen := make(map[Hash]bool, len(changes))
@@ -199,6 +224,7 @@ type sorter struct {
 	placed  map[Hash]uint64 // with the greatest number of an operation, as in the graph
 	waiting map[Hash][]int  // by the first dependency that is missing
 	last    map[ActorID]authored
+	ops     uint64 // in the graph and placed
 }
 
 // authored is an author's last change, in the graph or placed.
@@ -243,12 +269,13 @@ func (s *sorter) place(i int) {
 		for _, d := range c.Deps {
 			maxOp = max(maxOp, s.maxOp(d))
 		}
-		if c.Seq != last.seq+1 || c.StartOp <= maxOp {
+		if c.Seq != last.seq+1 || c.StartOp <= maxOp || c.StartOp > s.ops+1+maxLead {
 			s.fit[i] = breaks
 			continue
 		}
 		maxOp = max(maxOp, c.StartOp+c.NumOps-1)
 		s.last[c.Actor] = authored{c.Seq, maxOp}
+		s.ops += c.NumOps
 		s.fit[i] = fits
 		s.ready = append(s.ready, *c)
 		s.placed[c.Hash] = maxOp

@@ -1,7 +1,9 @@
 package crdt
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -26,6 +28,9 @@ func TestGraphAgainstTwin(t *testing.T) {
 			t.Fatalf("merge: %v", err)
 		}
 		all := a.changes(t)
+		if lead, _ := leadOf(all); lead > 0 {
+			t.Fatalf("the engine numbers %d ahead", lead)
+		}
 		byHash := make(map[Hash]Change)
 		for _, c := range all {
 			byHash[c.Hash] = c
@@ -126,6 +131,155 @@ func TestOneNumberTwice(t *testing.T) {
 	if _, _, refused = g.Sort(second[:1]); len(refused) != 1 {
 		t.Errorf("taken in later")
 	}
+}
+
+// numbered is a change by an author of its own, whose operations are numbered from start on.
+func numbered(name string, start, ops uint64, deps ...Hash) Change {
+	return Change{Actor: ActorID(name), Seq: 1, StartOp: start, NumOps: ops, Deps: SortHashes(deps), Hash: hashChunk(chunkChange, []byte(name))}
+}
+
+// A change may number its operations so far ahead as an honest author can ever need, all that do together no farther, and what builds
+// on one that was refused waits. A graph that was saved says the same.
+func TestOperationsNumberedFarAhead(t *testing.T) {
+	const ops = 1000
+	first := numbered("first", 1, ops)
+	for _, c := range []struct {
+		lead uint64
+		fits bool
+	}{
+		{0, true}, {1, true}, {ops, true}, {maxLead / 2, true}, {maxLead, true},
+		{maxLead + 1, false}, {1 << 20, false}, {1 << 31, false}, {math.MaxUint32 - ops - 1, false},
+	} {
+		for _, saved := range []bool{false, true} {
+			g := NewGraph()
+			g.Add(first)
+			if saved {
+				g = reopened(t, g)
+			}
+			ahead := numbered("ahead", ops+1+c.lead, 1, first.Hash)
+			behind := numbered("behind", ops+2+c.lead, 1, ahead.Hash)
+			ready, orphans, refused := g.Sort([]Change{behind, ahead})
+			if fits := len(ready) == 2; fits != c.fits || !fits && (len(refused) != 1 || len(orphans) != 1) {
+				t.Errorf("%d ahead: %d ready, %d orphans, %d refused", c.lead, len(ready), len(orphans), len(refused))
+			}
+			g.Add(ready...)
+			more := numbered("more", ops+1+maxLead, 1) // on no heads at all
+			if ready, _, _ := g.Sort([]Change{more}); len(ready) != 1 {
+				t.Errorf("%d ahead: another one at the bound is refused", c.lead)
+			}
+			more.StartOp = uint64(ops + len(ready) + 2 + maxLead)
+			if _, _, refused := g.Sort([]Change{more}); len(refused) != 1 {
+				t.Errorf("%d ahead: the bound has moved", c.lead)
+			}
+		}
+	}
+}
+
+// What is in a graph, whatever its numbers, is there, and whoever knows it writes on.
+func TestWhatWasFarAheadIsBuiltOn(t *testing.T) {
+	for _, lead := range []uint64{maxLead, maxLead + 1, 1 << 31, math.MaxUint32 - 10} {
+		first := numbered("first", 1, 1)
+		ahead := numbered("ahead", 2+lead, 1, first.Hash)
+		g := NewGraph()
+		g.Add(first, ahead)
+		for range 3 {
+			if g.Len() != 2 || g.MaxOp() != uint32(2+lead) {
+				t.Fatalf("%d changes, operations up to %d", g.Len(), g.MaxOp())
+			}
+			next := numbered("next", 3+lead, 1, ahead.Hash)
+			if ready, _, _ := g.Sort([]Change{next}); len(ready) != 1 {
+				t.Errorf("%d ahead: what builds on it is refused", lead)
+			}
+			far := numbered("far", 4+lead+maxLead, 1)
+			if _, _, refused := g.Sort([]Change{far}); len(refused) != 1 {
+				t.Errorf("%d ahead: another one as far is taken", lead)
+			}
+			g = reopened(t, g)
+		}
+	}
+}
+
+// leadOf is the greatest by which a change of a history numbers its operations above the count of those before it, and how
+// far the last number is from their count.
+func leadOf(history []Change) (lead, end int) {
+	var ops, greatest uint64
+	for _, c := range history {
+		lead = max(lead, int(c.StartOp)-int(ops)-1)
+		ops += c.NumOps
+		greatest = max(greatest, c.StartOp+c.NumOps-1)
+	}
+	return lead, int(greatest) - int(ops)
+}
+
+// reopened is a graph that was saved.
+func reopened(t require, g *Graph) *Graph {
+	t.Helper()
+	saved, err := g.AppendBinary(nil)
+	if err != nil {
+		t.Fatalf("save: %v", err)
+	}
+	out := NewGraph()
+	if err := out.UnmarshalBinary(saved); err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	return out
+}
+
+// Authors who type on what they have, or on older heads, and hear of one another now and then number no operation above the
+// count of those that they know: a graph that hears of their changes in the order of any one of them takes all, however many
+// operations each has.
+func TestHonestNumbersAreTaken(t *testing.T) {
+	type author struct {
+		graph *Graph
+		own   []Hash
+		known []Change
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		authors := make([]author, rapid.IntRange(1, 4).Draw(t, "authors"))
+		for i := range authors {
+			authors[i].graph = NewGraph()
+		}
+		take := func(a *author, changes ...Change) {
+			ready, orphans, refused := a.graph.Sort(changes)
+			if len(orphans)+len(refused) > 0 {
+				t.Fatalf("%d orphans, %d refused", len(orphans), len(refused))
+			}
+			a.graph.Add(ready...)
+			a.known = append(a.known, ready...)
+			if len(a.known) > 0 && rapid.IntRange(0, 9).Draw(t, "reopen") == 0 {
+				a.graph = reopened(t, a.graph)
+			}
+		}
+		for step := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			i := rapid.IntRange(0, len(authors)-1).Draw(t, "author")
+			a := &authors[i]
+			if rapid.IntRange(0, 3).Draw(t, "hears") == 0 {
+				take(a, authors[rapid.IntRange(0, len(authors)-1).Draw(t, "of")].known...)
+				continue
+			}
+			deps := a.graph.Heads()
+			name := fmt.Sprint("author ", i)
+			if len(a.known) > 0 && rapid.IntRange(0, 3).Draw(t, "old heads") == 0 {
+				name = fmt.Sprint("step ", step) // who types there is another author to the engine
+				deps = []Hash{rapid.SampledFrom(a.known).Draw(t, "heads").Hash}
+			}
+			c := numbered(name, uint64(a.graph.MaxOp())+1, rapid.Uint64Range(0, 5<<20).Draw(t, "operations"), deps...)
+			c.Hash = hashChunk(chunkChange, fmt.Append(nil, step))
+			if name == fmt.Sprint("author ", i) {
+				c.Seq = uint64(len(a.own) + 1)
+				a.own = append(a.own, c.Hash)
+			}
+			take(a, c)
+		}
+		all := NewGraph()
+		for i := range authors {
+			ready, orphans, refused := all.Sort(authors[i].known)
+			if len(orphans)+len(refused) > 0 {
+				t.Fatalf("of author %d's, %d wait and %d are refused", i, len(orphans), len(refused))
+			}
+			all.Add(ready...)
+		}
+	})
 }
 
 // Which paths a change touches, for all kinds of places.

@@ -17,18 +17,20 @@ import (
 const (
 	savedFormat = 1 // of objects
 	firstGraph  = 1 // of graphs, once: change by change
-	savedGraph  = 2
+	secondGraph = 2 // the same as now, without the count of operations
+	savedGraph  = 3
 )
 
 // ErrSaved says that bytes are no saved graph, objects or document.
 var ErrSaved = errors.New("not a saved index")
 
-// AppendBinary writes the graph as it lies in memory: the hashes by number, the steps, and for each author which numbers
-// are its own.
+// AppendBinary writes the graph as it lies in memory: the count of operations, for each author which numbers are its own, the
+// hashes by number, and the steps.
 func (g *Graph) AppendBinary(b []byte) ([]byte, error) {
 	g.pack()
 	actors := slices.Sorted(maps.Keys(g.actors))
 	b = append(b, savedGraph)
+	b = binary.AppendUvarint(b, g.ops)
 	b = appendActors(b, actors)
 	for _, actor := range actors {
 		own, next := g.actors[actor], uint32(0)
@@ -48,15 +50,16 @@ func (g *Graph) AppendBinary(b []byte) ([]byte, error) {
 
 // UnmarshalBinary reads what AppendBinary wrote into an empty graph, which keeps data. Errors are ErrSaved, wrapped.
 func (g *Graph) UnmarshalBinary(data []byte) error {
-	r := reader{rest: data}
+	r, out := reader{rest: data}, NewGraph()
 	switch r.byte() {
 	case savedGraph:
+		out.ops = r.uint()
+	case secondGraph:
 	case firstGraph:
 		return g.readFirst(&r)
 	default:
 		return fmt.Errorf("%w: unknown format", ErrSaved)
 	}
-	out := NewGraph()
 	authored := 0
 	for _, actor := range readActors(&r) {
 		authored += out.readOwn(&r, actor)
@@ -142,17 +145,18 @@ func (g *Graph) checkOwn(total int) error {
 	return nil
 }
 
-// readSteps goes over all steps once, for the marks and the heads.
+// readSteps goes over all steps once, for the marks, the heads and the operations.
 func (g *Graph) readSteps() error {
 	total := g.old.len()
 	headless := make([]bool, total)
 	g.old.marks = make([]mark, 0, total/markEvery+1)
-	r, s := reader{rest: g.old.steps}, step{}
+	r, s, greatest := reader{rest: g.old.steps}, step{}, uint32(0)
 	for n := range uint32(total) {
 		if n%markEvery == 0 {
 			g.old.marks = append(g.old.marks, mark{uint32(len(g.old.steps) - len(r.rest)), s.maxOp})
 		}
 		readStep(&r, n, &s, s.maxOp)
+		greatest = max(greatest, s.maxOp)
 		for _, d := range s.deps {
 			headless[d] = true
 		}
@@ -166,6 +170,10 @@ func (g *Graph) readSteps() error {
 		}
 	}
 	SortHashes(g.heads)
+	if g.ops == 0 { // of a form that does not say
+		g.ops = uint64(greatest)
+	}
+	g.count(0, greatest)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"cowrite/crdt"
@@ -68,8 +69,15 @@ type stored struct {
 	rows  int
 }
 
+// maxNumber is the greatest number of an operation behind which there is room for a change of as many as are taken: numbers
+// have 32 bits.
+const maxNumber = math.MaxUint32 - crdt.DefaultOps
+
 // hasRoom refuses what would make the document larger than it may be, DOCUMENT_FULL.
 func (d *desk) hasRoom(bytes int) *code.Error {
+	if d.graph.MaxOp() > maxNumber {
+		return code.New(code.DocumentFull, "the numbers for the document's operations are used up").With("limit", maxNumber)
+	}
 	limit := d.lib.limits.DocumentBytes
 	if d.stored.saved+d.stored.rows+bytes <= limit {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/automerge/automerge-go"
 
 	"cowrite/crdt"
+	"cowrite/crdt/crdttest"
 	"cowrite/doc"
 	"cowrite/doc/code"
 )
@@ -179,5 +180,110 @@ func (w *world) goesOn(id crdt.DocumentID, text string) {
 	w.crash()
 	if got := w.read(id).Markdown(); got != "short\n" {
 		w.t.Errorf("in the end it reads %q", got)
+	}
+}
+
+// ahead is a document with one change more, whose operation is numbered so far above all others.
+func ahead(t *testing.T, d *automerge.Doc, lead uint64) *automerge.Doc {
+	t.Helper()
+	out := automerge.New()
+	for _, raw := range append(changes(t, d), aheadOf(t, d, lead).Raw) {
+		if err := out.LoadIncremental(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func aheadOf(t *testing.T, d *automerge.Doc, lead uint64) crdt.Change {
+	t.Helper()
+	fork, err := d.Fork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fork.Path("ahead").Set(int64(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fork.Commit(""); err != nil {
+		t.Fatal(err)
+	}
+	all := changes(t, fork)
+	parse := func(raw []byte) crdt.Change {
+		t.Helper()
+		parsed, _, err := crdt.ParseEntry(raw, crdt.NoLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed[0]
+	}
+	last := parse(all[len(all)-1])
+	return parse(crdttest.Renumber(last.Raw, last.StartOp+lead))
+}
+
+// Numbers of operations are not given away, by whatever door they come: so far ahead that nobody can write any more, they are
+// refused, and the document goes on without.
+func TestOperationsNumberedFarAheadAreRefused(t *testing.T) {
+	const most = 1 << 16
+	for _, door := range doors {
+		for _, lead := range []uint64{0, 100, most, most + 1, 1 << 31} {
+			in(t, func(t *testing.T, w *world) {
+				theirs := changeOf(t, 200)
+				id, err := door.bring(w, ahead(t, theirs, lead))
+				if lead > most {
+					wantCode(t, err, code.BadChange)
+					if err = nil; id == (crdt.DocumentID{}) { // an import is taken as a whole
+						id, err = door.bring(w, theirs)
+					}
+				}
+				if err != nil {
+					t.Fatalf("%s, %d ahead: %v", door.name, lead, err)
+				}
+				w.goesOn(id, w.read(id).Markdown())
+				if _, _, err := w.Export(t.Context(), alice, id); err != nil {
+					t.Errorf("%s, %d ahead, cannot be saved: %v", door.name, lead, err)
+				}
+			})
+		}
+	}
+}
+
+// A document that has such a change from before opens; it goes on for as long as there are numbers.
+func TestStoredOperationsNumberedFarAhead(t *testing.T) {
+	for _, lead := range []uint64{1<<16 + 1, 1 << 31, 1<<32 - 1000} {
+		in(t, func(t *testing.T, w *world) {
+			s := w.create("# A\n")
+			saved, _, err := w.Export(t.Context(), alice, s.Meta.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.close()
+			w.open()
+			d, err := automerge.Load(saved)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := aheadOf(t, d, lead)
+			row := doc.ChangeRow{Number: s.Meta.Number + 1, Hash: c.Hash, Author: "mallory", Logged: true, At: s.Meta.CreatedAt, Raw: c.Raw}
+			if _, err := w.store.Append(t.Context(), s.Meta.ID, doc.Append{Expect: doc.AnySeq, Changes: []doc.ChangeRow{row}}); err != nil {
+				t.Fatal(err)
+			}
+			if lead < 1<<32-1000 {
+				w.goesOn(s.Meta.ID, "# A\n")
+				return
+			}
+			if got := w.read(s.Meta.ID); got.Markdown() != "# A\n" || got.Version == s.Version {
+				t.Errorf("reads %q", got.Markdown())
+			}
+			_, err = w.WriteSection(t.Context(), alice, s.Meta.ID, s.Sections[0].ID, "more\n", &doc.Base{Current: true})
+			wantCode(t, err, code.DocumentFull)
+			_, err = w.Rename(t.Context(), alice, s.Meta.ID, new("Title"), nil)
+			wantCode(t, err, code.DocumentFull)
+			r := &replica{w: w}
+			if r.at, err = w.Attach(t.Context(), bob, s.Meta.ID, r, false); err != nil {
+				t.Fatal(err)
+			}
+			defer r.at.Detach()
+			wantCode(t, r.at.Receive(t.Context(), message(d, aheadOf(t, d, 0).Raw)), code.DocumentFull)
+		})
 	}
 }

@@ -90,7 +90,7 @@ func (d *desk) merge(ctx context.Context, s *step, all ...*brought) error {
 		return d.mergeWhatFits(ctx, s, all, full)
 	}
 	for _, c := range refused {
-		owners[c.Hash].refuse(code.New(code.BadChange, "another change of this actor has the same number").With("hash", c.Hash.String()))
+		owners[c.Hash].refuse(code.New(code.BadChange, "its number, or those of its operations, do not follow from what the change builds on").With("hash", c.Hash.String()))
 	}
 	created := !d.exists && s.create == nil
 	var fresh []*brought // that brought anything new

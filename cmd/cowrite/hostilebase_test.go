@@ -133,13 +133,15 @@ func edit(d *automerge.Doc, r *rand.Rand) error {
 	}
 }
 
-// damagedChange is a change with bytes turned over, and a sound message that brings it.
+// damagedChange is a change with bytes turned over, or with its operations numbered anew, and a sound message that brings it.
 func (b *base) damagedChange(r *rand.Rand) (message, chunk []byte, err error) {
 	_, change, err := b.branch(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	chunk = crdttest.Mutate(r, change)
+	if chunk = crdttest.Mutate(r, change); r.IntN(10) == 0 {
+		chunk = crdttest.Renumber(change, 1<<r.IntN(33))
+	}
 	return syncMessage(messageV1+byte(r.IntN(2)), []crdt.Hash{hashOf(chunk)}, chunk), chunk, nil
 }
 

@@ -43,6 +43,24 @@ func Scramble(random *rand.Rand, data []byte) []byte {
 	return data
 }
 
+// Renumber numbers the operations of a plain change from another number on. What they say of one another is left as it is.
+func Renumber(change []byte, startOp uint64) []byte {
+	_, n := binary.Uvarint(change[headLength:])
+	body := change[headLength+n:]
+	at := 0
+	number := func() int {
+		v, n := binary.Uvarint(body[at:])
+		at += n
+		return int(v)
+	}
+	at += number() * sha256.Size // dependencies
+	at += number()               // author
+	number()                     // its number among the author's
+	start := at
+	number()
+	return seal(change, slices.Concat(body[:start], binary.AppendUvarint(nil, startOp), body[at:]))
+}
+
 // seal puts a body into a chunk of the same type.
 func seal(chunk, body []byte) []byte {
 	head := binary.AppendUvarint([]byte{chunk[headLength-1]}, uint64(len(body)))
