@@ -241,6 +241,9 @@ func (n *notices) run(ctx context.Context, uri string, id crdt.DocumentID, a asp
 	defer stop()
 	for {
 		events, more, err := n.library.Events(ctx, itself, id, since, streamPage)
+		if ctx.Err() != nil {
+			return // which is no change
+		}
 		if len(events) > 0 {
 			since = events[len(events)-1].Seq
 		}
