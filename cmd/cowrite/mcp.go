@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -41,8 +37,8 @@ func (c mcpCommand) Run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return fmt.Errorf("read the server's address: %w", err)
 	}
-	b := &bridge{endpoint: endpoint.JoinPath(web.MCPPath).String(), gate: make(chan struct{}, 1), unheard: make(chan struct{}, 1), subscribed: map[string]bool{}}
-	b.http = &http.Client{Transport: bearer{http.DefaultTransport, string(key), b.streamEnded}}
+	b := &bridge{endpoint: endpoint.JoinPath(web.MCPPath).String(), gate: make(chan struct{}, 1)}
+	b.http = &http.Client{Transport: bearer{http.DefaultTransport, string(key)}}
 	defer b.close()
 	hello, err := b.hello(ctx)
 	if err != nil {
@@ -55,11 +51,11 @@ func (c mcpCommand) Run(ctx context.Context, p *Program) error {
 		UnsubscribeHandler: b.unsubscribe,
 	})
 	b.server.AddReceivingMiddleware(b.forward)
-	listening, stop := context.WithCancel(ctx)
-	var listener sync.WaitGroup
-	listener.Go(func() { b.listenAgain(listening) })
-	defer listener.Wait()
-	defer stop()
+	b.listener = newListener(ctx, b.endpoint, b.http, func(uri string) {
+		// Its only error is that of the context.
+		_ = b.server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+	})
+	defer b.listener.close()
 	in, ok := p.Stdin.(io.ReadCloser)
 	if !ok {
 		in = io.NopCloser(p.Stdin)
@@ -71,36 +67,16 @@ func (c mcpCommand) Run(ctx context.Context, p *Program) error {
 	return err
 }
 
-// bearer sends the key with every request, and sees when a stream of notices ends.
+// bearer sends the key with every request.
 type bearer struct {
 	http.RoundTripper
-	key   string
-	ended func()
+	key string
 }
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+b.key)
-	resp, err := b.RoundTripper.RoundTrip(r)
-	if err == nil && r.Header.Get("Mcp-Method") == "subscriptions/listen" {
-		resp.Body = &noticeStream{resp.Body, r.Context(), b.ended}
-	}
-	return resp, err
-}
-
-// noticeStream tells when it ends without its reader's doing, which the SDK keeps to itself.
-type noticeStream struct {
-	io.ReadCloser
-	ctx   context.Context // of its request
-	ended func()
-}
-
-func (s *noticeStream) Read(p []byte) (int, error) {
-	n, err := s.ReadCloser.Read(p)
-	if err != nil && s.ctx.Err() == nil {
-		s.ended()
-	}
-	return n, err
+	return b.RoundTripper.RoundTrip(r)
 }
 
 // unclosed is a writer that stays open.
@@ -113,12 +89,11 @@ type bridge struct {
 	endpoint string
 	http     *http.Client
 	server   *mcp.Server
+	listener *listener
 	gate     chan struct{} // holds one: who connects
-	unheard  chan struct{} // a stream of notices ended; holds one
 
-	mu         sync.Mutex
-	session    *mcp.ClientSession
-	subscribed map[string]bool // URIs
+	mu      sync.Mutex
+	session *mcp.ClientSession
 }
 
 // connected gives the session with the server, a new one if there is none or it broke.
@@ -132,24 +107,10 @@ func (b *bridge) connected(ctx context.Context) (*mcp.ClientSession, error) {
 	if session := b.present(); session != nil {
 		return session, nil
 	}
-	c := mcp.NewClient(&mcp.Implementation{Name: "cowrite mcp", Version: "1"}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{},
-		ResourceUpdatedHandler: func(ctx context.Context, req *mcp.ResourceUpdatedNotificationRequest) {
-			// Its only error is that of the context.
-			_ = b.server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: req.Params.URI})
-		},
-	})
+	c := mcp.NewClient(&mcp.Implementation{Name: "cowrite mcp", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 	session, err := c.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: b.endpoint, HTTPClient: b.http, MaxEventSize: maxMessageBytes}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", b.endpoint, err)
-	}
-	b.mu.Lock()
-	uris := slices.Collect(maps.Keys(b.subscribed))
-	b.mu.Unlock()
-	for _, uri := range uris {
-		if err := session.Subscribe(ctx, &mcp.SubscribeParams{URI: uri}); err != nil {
-			return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", uri, err), session.Close())
-		}
 	}
 	b.mu.Lock()
 	b.session = session
@@ -176,52 +137,11 @@ func (b *bridge) drop(session *mcp.ClientSession) {
 	}
 }
 
-// dropPresent is drop for whatever session there is.
-func (b *bridge) dropPresent() {
+func (b *bridge) close() {
 	if session := b.present(); session != nil {
 		b.drop(session)
 	}
-}
-
-func (b *bridge) close() {
-	b.dropPresent()
 	b.http.CloseIdleConnections()
-}
-
-func (b *bridge) streamEnded() {
-	select {
-	case b.unheard <- struct{}{}:
-	default:
-	}
-}
-
-// The pauses between attempts to listen again; each is drawn from the upper half of what it may be.
-const (
-	firstPause = 500 * time.Millisecond
-	lastPause  = 30 * time.Second
-)
-
-// listenAgain connects anew whenever a stream of notices ended, so that what the host subscribed to is heard of without
-// a call from it.
-func (b *bridge) listenAgain(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-b.unheard:
-		}
-		b.dropPresent()
-		for pause := firstPause; ; pause = min(2*pause, lastPause) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause/2 + rand.N(pause/2)):
-			}
-			if _, err := b.connected(ctx); err == nil {
-				break
-			}
-		}
-	}
 }
 
 // hello is what the server says of itself.
@@ -294,34 +214,17 @@ func handOn[P any, R mcp.Result](ctx context.Context, b *bridge, method string, 
 }
 
 func (b *bridge) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
-	uri := req.Params.URI
-	b.want(uri, true)
-	session, err := b.connected(ctx)
-	if err == nil {
-		err = session.Subscribe(ctx, &mcp.SubscribeParams{URI: uri})
+	err := b.listener.subscribe(ctx, req.Params.URI)
+	if refused, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return refused // as it is
 	}
 	if err != nil {
-		b.want(uri, false)
-		return fmt.Errorf("subscribe to %s: %w", uri, err)
+		return fmt.Errorf("subscribe to %s: %w", req.Params.URI, err)
 	}
 	return nil
 }
 
-func (b *bridge) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
-	b.want(req.Params.URI, false)
-	if session := b.present(); session != nil {
-		return session.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: req.Params.URI})
-	}
+func (b *bridge) unsubscribe(_ context.Context, req *mcp.UnsubscribeRequest) error {
+	b.listener.unsubscribe(req.Params.URI)
 	return nil
-}
-
-// want notes whether a resource is to be subscribed to with each new session.
-func (b *bridge) want(uri string, wanted bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if wanted {
-		b.subscribed[uri] = true
-	} else {
-		delete(b.subscribed, uri)
-	}
 }

@@ -5,33 +5,87 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"cowrite/cmd/cowrite/client"
+	"cowrite/doc/code"
 )
 
 // stdio is the SDK's own client of `cowrite mcp`, started as a host of agents starts it.
 type stdio struct {
-	t       *testing.T
-	session *mcp.ClientSession
-	updated chan string
+	t        *testing.T
+	session  *mcp.ClientSession
+	listened chan error // what answered subscriptions/listen
+	updated  chan string
+}
+
+// revisions are those of the protocol in which a host may subscribe, each in its way.
+var revisions = []string{listenRevision, "2025-11-25"}
+
+// overheard is a transport that tells what answers subscriptions/listen, which the SDK's client keeps to itself.
+type overheard struct {
+	mcp.Transport
+	listened chan error
+}
+
+func (o overheard) Connect(ctx context.Context) (mcp.Connection, error) {
+	conn, err := o.Transport.Connect(ctx)
+	return &overheardConn{Connection: conn, listened: o.listened}, err
+}
+
+type overheardConn struct {
+	mcp.Connection
+	listened chan error
+	listens  sync.Map // ids of requests
+}
+
+func (c *overheardConn) Write(ctx context.Context, message jsonrpc.Message) error {
+	if r, ok := message.(*jsonrpc.Request); ok && r.Method == "subscriptions/listen" {
+		c.listens.Store(r.ID, nil)
+	}
+	return c.Connection.Write(ctx, message)
+}
+
+func (c *overheardConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	message, err := c.Connection.Read(ctx)
+	switch m := message.(type) {
+	case *jsonrpc.Request:
+		if m.Method == "notifications/subscriptions/acknowledged" {
+			c.listened <- nil
+		}
+	case *jsonrpc.Response:
+		if _, ok := c.listens.LoadAndDelete(m.ID); ok && m.Error != nil {
+			c.listened <- m.Error
+		}
+	}
+	return message, err
 }
 
 func speak(t *testing.T, address, key, revision string) *stdio {
 	t.Helper()
 	cmd := exec.Command("cowrite", "mcp", "--url", address)
 	cmd.Env = append(cmd.Environ(), "COWRITE_KEY="+key)
-	s := &stdio{t: t, updated: make(chan string, 16)}
+	s := &stdio{t: t, listened: make(chan error, 16), updated: make(chan string, 16)}
 	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
 		ResourceUpdatedHandler: func(_ context.Context, req *mcp.ResourceUpdatedNotificationRequest) { s.updated <- req.Params.URI },
 	})
-	session, err := c.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	session, err := c.Connect(t.Context(), overheard{&mcp.CommandTransport{Command: cmd}, s.listened}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +99,37 @@ func speak(t *testing.T, address, key, revision string) *stdio {
 	}
 	s.session = session
 	return s
+}
+
+// subscribe returns when the bridge has answered that it is on, or why it is not.
+func (s *stdio) subscribe(uri string) error {
+	s.t.Helper()
+	err := s.session.Subscribe(s.t.Context(), &mcp.SubscribeParams{URI: uri})
+	if err != nil || s.session.InitializeResult().ProtocolVersion < listenRevision {
+		return err
+	}
+	select {
+	case err = <-s.listened:
+	case <-time.After(patience):
+		s.t.Fatal("no answer came")
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, s.session.Unsubscribe(s.t.Context(), &mcp.UnsubscribeParams{URI: uri})) // which the SDK takes for subscribed
+}
+
+// told waits for a notice of a resource.
+func (s *stdio) told(of string) {
+	s.t.Helper()
+	select {
+	case uri := <-s.updated:
+		if uri != of {
+			s.t.Errorf("told of %s", uri)
+		}
+	case <-time.After(patience):
+		s.t.Fatal("no notice came")
+	}
 }
 
 func (s *stdio) call(ctx context.Context, tool string, arguments map[string]any) (result map[string]any, refused bool, err error) {
@@ -70,7 +155,7 @@ func (s *stdio) ok(tool string, arguments map[string]any) map[string]any {
 
 // Over stdio an agent has what it has over HTTP, whatever the revision that its host speaks; and notices too.
 func TestMCPOverStdio(t *testing.T) {
-	for _, revision := range []string{"2026-07-28", "2025-11-25"} {
+	for _, revision := range revisions {
 		t.Run(revision, func(t *testing.T) {
 			p := start(t, t.TempDir())
 			s := speak(t, p.address, adminKey, revision)
@@ -82,19 +167,12 @@ func TestMCPOverStdio(t *testing.T) {
 			sid := made["sections"].([]any)[0]
 
 			section := fmt.Sprintf("cowrite://documents/paper/sections/%v", sid)
-			if err := s.session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: section}); err != nil {
+			if err := s.subscribe(section); err != nil {
 				t.Fatal(err)
 			}
 			edit := map[string]any{"document": "paper", "section": sid, "replace": []any{map[string]any{"find": "hello", "with": "welcome"}}}
 			s.ok("edit", edit)
-			select {
-			case uri := <-s.updated:
-				if uri != section {
-					t.Errorf("told of %s", uri)
-				}
-			case <-time.After(patience):
-				t.Fatal("no notice came")
-			}
+			s.told(section)
 			r, err := s.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: section})
 			if err != nil || r.Contents[0].Text != "# Paper\nwelcome\n" || r.Contents[0].Meta["cowrite/version"] == nil {
 				t.Errorf("%v, %v", r, err)
@@ -142,44 +220,127 @@ func TestMCPOverStdioGivesUp(t *testing.T) {
 	until(0)
 }
 
-// A server that was away is called anew, and what was listened to is listened to again.
-func TestMCPOverStdioReconnects(t *testing.T) {
+// between is a proxy before a server, which may be cut, and counts who listens.
+type between struct {
+	*httptest.Server
+	cut     atomic.Bool // nobody gets through
+	listens atomic.Int64
+}
+
+func standBetween(t *testing.T, address string) *between {
+	t.Helper()
+	to, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := new(between)
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b.cut.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		if r.Header.Get("Mcp-Method") == "subscriptions/listen" {
+			b.listens.Add(1)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+// What cannot be subscribed to is refused in the server's own words, and asked for once.
+func TestMCPOverStdioRefusesSubscriptions(t *testing.T) {
 	data := t.TempDir()
 	p := start(t, data)
-	s := speak(t, p.address, adminKey, "2025-11-25")
-	s.ok("create", map[string]any{"slug": "paper", "text": "# Paper\n"})
-	if err := s.session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "cowrite://documents/paper"}); err != nil {
+	if _, err := p.client(t).CreateDocument(t.Context(), client.NewDocument{Slug: "paper", Markdown: "# Paper\n"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.end(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+	stdout, stderr, exit := p.exec(t, "", "keys", "create", "--data", data, "--agent", "outsider", "--role", "editor", "--documents", "team-*")
+	if exit != 0 {
+		t.Fatalf("keys create: exit code %d: %s", exit, stderr)
 	}
-	again, err := launch(data, []string{"COWRITE_ADMIN_KEY=" + adminKey}, "--addr", strings.TrimPrefix(p.address, "http://"))
-	if err != nil {
-		t.Fatal(err)
+	for _, revision := range revisions {
+		t.Run(revision, func(t *testing.T) {
+			b := standBetween(t, p.address)
+			s := speak(t, b.URL, strings.TrimSpace(stdout), revision)
+			for uri, word := range map[string]code.Code{
+				"cowrite://documents/none":  code.DocumentNotFound,
+				"cowrite://documents/paper": code.Forbidden,
+			} {
+				err := s.subscribe(uri)
+				refused, ok := errors.AsType[*jsonrpc.Error](err)
+				if !ok || refused.Code != int64(code.Table[word].MCP) || !strings.Contains(string(refused.Data), string(word)) {
+					t.Errorf("%s is refused with %v", uri, err)
+				}
+			}
+			if err := s.subscribe("file:///etc/passwd"); err == nil || !strings.Contains(err.Error(), "not found") {
+				t.Errorf("what is no resource is refused with %v", err)
+			}
+			if n := b.listens.Load(); n != 3 {
+				t.Errorf("for three subscriptions the server was asked %d times", n)
+			}
+		})
 	}
-	t.Cleanup(func() {
-		if _, err := again.end(syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := client.New(again.address, adminKey)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// A server that was away is listened to again, what may have changed meanwhile is told, and what is gone too.
+func TestMCPOverStdioReconnects(t *testing.T) {
+	for _, revision := range revisions {
+		t.Run(revision, func(t *testing.T) {
+			data := t.TempDir()
+			p := start(t, data)
+			b := standBetween(t, p.address)
+			s := speak(t, b.URL, adminKey, revision)
+			for _, slug := range []string{"kept", "lost"} {
+				s.ok("create", map[string]any{"slug": slug, "text": "# Paper\n"})
+				if err := s.subscribe("cowrite://documents/" + slug); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.cut.Store(true)
+			if _, err := p.end(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			again, err := launch(data, []string{"COWRITE_ADMIN_KEY=" + adminKey}, "--addr", strings.TrimPrefix(p.address, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if _, err := again.end(syscall.SIGKILL); err != nil {
+					t.Error(err)
+				}
+			})
+			c := again.client(t)
+			if _, err := c.Do(t.Context(), client.Call{Method: http.MethodDelete, Path: []string{"documents", "lost"}}); err != nil {
+				t.Fatal(err)
+			}
+			b.cut.Store(false)
+			var told []string
+			for range 2 {
+				select {
+				case uri := <-s.updated:
+					told = append(told, uri)
+				case <-time.After(patience):
+					t.Fatalf("told of %s alone", told)
+				}
+			}
+			slices.Sort(told)
+			if !slices.Equal(told, []string{"cowrite://documents/kept", "cowrite://documents/lost"}) {
+				t.Errorf("told of %s", told)
+			}
+			if _, err := c.PutSection(t.Context(), "kept", "more", "## More\n", "current"); err != nil {
+				t.Fatal(err)
+			}
+			s.told("cowrite://documents/kept")
+			if _, err := s.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "cowrite://documents/lost"}); err == nil || !strings.Contains(err.Error(), "deleted") {
+				t.Errorf("the lost document: %v", err)
+			}
+			s.ok("outline", nil)
+			if n := b.listens.Load(); n != 4 {
+				t.Errorf("for two subscriptions, before and after, the server was asked %d times", n)
+			}
+		})
 	}
-	defer c.Close()
-	for told, end := false, time.Now().Add(patience); !told; { // the stream is open again at some time after the server
-		if time.Now().After(end) {
-			t.Fatal("no notice came")
-		}
-		if _, err := c.PutSection(t.Context(), "paper", "more", fmt.Sprintf("## More\n%v\n", time.Now()), "current"); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case uri := <-s.updated:
-			told = uri == "cowrite://documents/paper"
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	s.ok("outline", nil)
 }

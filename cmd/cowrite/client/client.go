@@ -101,7 +101,7 @@ func (c *Client) open(ctx context.Context, in Call) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, refusal(resp)
+	return nil, Refusal(resp)
 }
 
 // Do sends a call and returns the JSON of its answer, as it came.
@@ -130,9 +130,9 @@ func (c *Client) json(ctx context.Context, in Call, out any) error {
 	return nil
 }
 
-// refusal turns the body of an error answer back into the error that the server meant. The coordination door spells
+// Refusal turns the body of an error answer back into the error that the server meant, a *code.Error. The coordination door spells
 // its codes in lower case: here they are as in the table.
-func refusal(resp *http.Response) error {
+func Refusal(resp *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusalBytes))
 	facts := map[string]any{}
 	if err == nil {

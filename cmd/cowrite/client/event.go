@@ -1,16 +1,13 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"cowrite/doc"
@@ -19,9 +16,6 @@ import (
 
 // eventPage is how many events one page asks for: the server's most.
 const eventPage = 1000
-
-// maxFrameBytes bounds one line of an event stream.
-const maxFrameBytes = 16 << 20
 
 // firstRetry is how long to wait after a cut when the server said nothing about it.
 const firstRetry = time.Second
@@ -100,28 +94,19 @@ func (s *stream) read(ctx context.Context) error {
 	}
 	defer resp.Body.Close()
 	s.began = true
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, maxFrameBytes)
-	var data strings.Builder
-	for lines.Scan() {
-		field, value, _ := strings.Cut(lines.Text(), ":")
-		value = strings.TrimPrefix(value, " ")
-		switch {
-		case lines.Text() == "" && data.Len() > 0:
-			if err := s.event(data.String()); err != nil {
-				return err
-			}
-			data.Reset()
-		case field == "data":
-			data.WriteString(value)
-		case field == "retry":
-			if ms, err := strconv.Atoi(value); err == nil {
-				s.retry = time.Duration(ms) * time.Millisecond
-			}
+	for frame, err := range Frames(resp.Body) {
+		if err != nil {
+			return err
 		}
-	}
-	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("read the event stream: %w", err)
+		if ms, err := strconv.Atoi(frame.Retry); err == nil {
+			s.retry = time.Duration(ms) * time.Millisecond
+		}
+		if frame.Data == "" {
+			continue
+		}
+		if err := s.event(frame.Data); err != nil {
+			return err
+		}
 	}
 	return nil
 }
