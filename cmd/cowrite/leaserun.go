@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"cowrite/cmd/cowrite/client"
 	"cowrite/doc/code"
 	"cowrite/lease/wire"
 )
@@ -219,11 +218,16 @@ func (r *command) end(s syscall.Signal) {
 
 // keeper renews a lease.
 type keeper struct {
-	server *client.Client
+	server renewer
 	held   wire.ResourceLease
 	ttl    time.Duration
 	end    time.Time // of the lease, on this machine's monotonic clock
 	next   time.Time // when to renew
+}
+
+// renewer is what of a server it takes to keep a lease.
+type renewer interface {
+	RenewResource(ctx context.Context, actor wire.DID, resource string, ttl time.Duration) (wire.ResourceLease, error)
 }
 
 // keep renews until ctx ends, and returns nil then; an error says why the lease is lost. A server that does not

@@ -2,77 +2,72 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"cowrite/cmd/cowrite/client"
+	"cowrite/doc/code"
 	"cowrite/lease"
 	"cowrite/lease/wire"
 )
 
-// keeping renews a lease of 600 ms at a server that answers as told, one answer after the other, and says how many
-// renewals were asked for and why the lease was lost.
-func keeping(t *testing.T, answers ...http.HandlerFunc) (asked int, lost error) {
+// answers is a server that answers renewals as told, one after the other, and the last for ever.
+type answers struct {
+	told  []answer
+	asked []time.Duration // when, from the beginning
+	began time.Time
+}
+
+type answer struct {
+	lease lease.ID
+	err   error
+}
+
+func (s *answers) RenewResource(_ context.Context, _ wire.DID, _ string, ttl time.Duration) (wire.ResourceLease, error) {
+	s.asked = append(s.asked, time.Since(s.began))
+	a := s.told[min(len(s.asked), len(s.told))-1]
+	return wire.ResourceLease{LeaseID: a.lease, TTLMs: ttl.Milliseconds()}, a.err
+}
+
+// keeping renews a lease of 36 s until it is lost. It says at which seconds renewals were asked for, when the lease was
+// lost, and why.
+func keeping(t *testing.T, told ...answer) (asked []int, lostAt time.Duration, why error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
-		answers[min(asked, len(answers))-1](w, r)
-	}))
-	defer server.Close()
-	c, err := client.New(server.URL, "cw_key")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	const ttl = 600 * time.Millisecond
-	now := time.Now()
-	k := keeper{server: c, held: wire.ResourceLease{LeaseID: "mine", Resource: "x", Holder: "did:cowrite:a"}, ttl: ttl, end: now.Add(ttl), next: now}
-	lost = k.keep(ctx)
-	if ctx.Err() != nil {
-		t.Fatal("the lease was never lost")
-	}
-	return asked, lost
-}
-
-func renewed(id lease.ID) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"ok":true,"lease":{"leaseId":%q}}`, id)
-	}
-}
-
-func answered(status int, word string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(status)
-		fmt.Fprintf(w, `{"ok":false,"error":%q,"message":"no"}`, word)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 36 * time.Second
+		now := time.Now()
+		s := &answers{told: told, began: now}
+		k := keeper{server: s, held: wire.ResourceLease{LeaseID: "mine", Resource: "x", Holder: "did:cowrite:a"}, ttl: ttl, end: now.Add(ttl), next: now}
+		why = k.keep(t.Context())
+		lostAt = time.Since(now)
+		for _, at := range s.asked {
+			asked = append(asked, int(at.Seconds()))
+		}
+	})
+	return asked, lostAt, why
 }
 
 func TestALeaseIsKeptThroughFailures(t *testing.T) {
-	busy := answered(http.StatusServiceUnavailable, "shutting_down")
-	asked, lost := keeping(t, renewed("mine"), busy, busy, renewed("mine"), answered(http.StatusNotFound, "no_active_lease"))
-	if asked != 5 || !strings.Contains(lost.Error(), "NO_ACTIVE_LEASE") {
-		t.Errorf("after %d renewals: %v", asked, lost)
+	mine, busy := answer{lease: "mine"}, answer{err: code.New(code.ShuttingDown, "no")}
+	asked, _, why := keeping(t, mine, busy, busy, mine, answer{err: code.New(code.NoActiveLease, "no")})
+	if !slices.Equal(asked, []int{0, 12, 15, 18, 30}) || !code.Is(why, code.NoActiveLease) {
+		t.Errorf("after renewals at %v s: %v", asked, why)
 	}
 }
 
 func TestALeaseThatRanOutIsLost(t *testing.T) {
-	began := time.Now()
-	asked, lost := keeping(t, answered(http.StatusInternalServerError, "internal"))
-	if asked < 2 || !strings.Contains(lost.Error(), "ran out") || time.Since(began) < 600*time.Millisecond {
-		t.Errorf("after %d renewals and %v: %v", asked, time.Since(began), lost)
+	asked, lostAt, why := keeping(t, answer{err: code.New(code.Internal, "no")})
+	if len(asked) != 13 || lostAt != 36*time.Second || !strings.Contains(why.Error(), "ran out") {
+		t.Errorf("after renewals at %v s, and at %v: %v", asked, lostAt, why)
 	}
 }
 
 // A renewal that comes to another grant renews what somebody with the same key took since: this one's lease is over.
 func TestAnotherGrantIsNoRenewal(t *testing.T) {
-	if asked, lost := keeping(t, renewed("another")); asked != 1 || !strings.Contains(lost.Error(), "another grant") {
-		t.Errorf("after %d renewals: %v", asked, lost)
+	if asked, _, why := keeping(t, answer{lease: "another"}); len(asked) != 1 || !strings.Contains(why.Error(), "another grant") {
+		t.Errorf("after renewals at %v s: %v", asked, why)
 	}
 }
 
