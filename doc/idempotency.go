@@ -45,6 +45,7 @@ type LeaseCall struct {
 	Request  RequestDigest
 	Resource lease.Resource
 	Lease    lease.ID // granted, extended, renewed, handed or released
+	Granted  bool     // the call made the lease
 	Released bool     // the call ended the lease
 	At       time.Time
 }
@@ -162,7 +163,7 @@ func again(keeper *lease.Keeper, former LeaseCall, c Call) (lease.Answer, error)
 	for _, held := range keeper.Status(former.Resource).Holders {
 		if held.ID == former.Lease {
 			record, _, _ := keeper.Agent(held.Holder)
-			return lease.Answer{Lease: held, Trust: record.Trust}, nil
+			return lease.Answer{Lease: held, Granted: former.Granted, Trust: record.Trust}, nil
 		}
 	}
 	return lease.Answer{}, code.New(code.LeaseEnded, "the lease that this request came to is over").With("leaseId", former.Lease)
@@ -175,7 +176,9 @@ func (i *Idempotency) riding(events []lease.Event) []LeaseCall {
 	var calls []LeaseCall
 	for _, e := range events {
 		if g := i.granting[e.Lease.ID]; g != nil && (e.Kind == lease.Granted || e.Kind == lease.Handed) {
-			calls = append(calls, g.LeaseCall)
+			call := g.LeaseCall
+			call.Granted = true
+			calls = append(calls, call)
 		}
 	}
 	return calls

@@ -56,13 +56,17 @@ func inCalls(t *testing.T, test func(t *testing.T, c *calls)) {
 
 // acquire leases a lock under a key.
 func (c *calls) acquire(key doc.IdempotencyKey, d time.Duration) (lease.Lease, error) {
-	answer, err := c.Do(context.Background(), c.keeper, doc.Call{
+	answer, err := c.ask(key, d)
+	return answer.Lease, err
+}
+
+func (c *calls) ask(key doc.IdempotencyKey, d time.Duration) (lease.Answer, error) {
+	return c.Do(context.Background(), c.keeper, doc.Call{
 		Agent: "ada", Key: key, Resource: "lock:a", Request: doc.RequestDigest{1},
 		Do: func(id lease.ID) (lease.Answer, error) {
 			return c.keeper.Do(context.Background(), lease.Acquire{Resource: "lock:a", Agent: "ada", Duration: d, NewID: id})
 		},
 	})
-	return answer.Lease, err
 }
 
 func (c *calls) must(key doc.IdempotencyKey, d time.Duration) lease.Lease {
@@ -102,6 +106,28 @@ func TestARetryAfterACrash(t *testing.T) {
 			t.Error("an id is used twice")
 		}
 	})
+}
+
+// A retry is told, as its call was, whether that made the lease or extended it: also after a restart.
+func TestARetrySaysWhetherTheLeaseWasMade(t *testing.T) {
+	inCalls(t, func(t *testing.T, c *calls) {
+		for range 2 {
+			c.saysGranted("first", true)
+			c.saysGranted("first", true)
+			c.saysGranted("second", false)
+			c.saysGranted("second", false)
+			c.close()
+			c.open()
+		}
+	})
+}
+
+func (c *calls) saysGranted(key doc.IdempotencyKey, want bool) {
+	c.t.Helper()
+	answer, err := c.ask(key, time.Minute)
+	if err != nil || answer.Granted != want {
+		c.t.Errorf("%s says that it made the lease: %t, %v", key, answer.Granted, err)
+	}
 }
 
 // A store that fails makes no grant and no memory of one, and no call is answered from what could not be read.

@@ -14,9 +14,10 @@ func DefaultClass(r Resource) bool { return !strings.HasPrefix(string(r), "lock:
 //  1. A holder that asks for no more than it has is extended.
 //  2. Who is blocked neither by a holder nor by somebody ahead is granted. Ahead of a waiter are those before it,
 //     ahead of a lone reader that wants to write only those with a reservation, ahead of others the whole queue.
-//  3. Who would close a cycle by waiting is refused and changes nothing, not even a place it had.
-//  4. A place that is there is kept and refreshed; one in another mode is given up for a new one at the end.
-//  5. Else a place is taken if it was asked for and there is room.
+//  3. A place that is there is kept and refreshed; one in another mode is given up for a new one at the end.
+//  4. Who has no place and will not wait is refused and changes nothing: it stands in nobody's way.
+//  5. Who would close a cycle by waiting is refused and changes nothing, not even a place it had.
+//  6. Else a place is taken if there is room.
 func (d *doing) acquire(c Acquire) (Answer, *Refusal) {
 	r, p := d.resource(c.Resource), d.party(c.Agent)
 	c.Operation = cmp.Or(c.Operation, Write)
@@ -50,8 +51,13 @@ func (d *doing) acquire(c Acquire) (Answer, *Refusal) {
 		return d.refuse(r, p, Held, at)
 	}
 
-	had := slices.Clone(r.queue)
+	if at < 0 && !c.Queue && !c.Waiting {
+		return d.refuse(r, p, Held, ahead)
+	}
+
+	had, stood := slices.Clone(r.queue), false
 	if at >= 0 {
+		stood = had[at].Stays
 		d.removePlace(r, at)
 		if at < ahead {
 			ahead--
@@ -60,6 +66,7 @@ func (d *doing) acquire(c Acquire) (Answer, *Refusal) {
 	w := Waiter{
 		Resource: r.name, Agent: p.Agent, Mode: mode, Operation: c.Operation, Reason: c.Reason,
 		Duration: c.Duration, Since: d.now, Place: cmp.Or(c.Place, DefaultPlace), Keep: max(c.Place, Reservation),
+		Stays: c.Queue || stood,
 	}
 	if !c.Waiting {
 		w.Until = d.now.Add(w.Place)
@@ -82,9 +89,6 @@ func (d *doing) acquire(c Acquire) (Answer, *Refusal) {
 	switch {
 	case at >= 0:
 		d.note(r, Event{Kind: Unqueued, Actor: p.Agent, Waiter: had[at].Waiter, Reason: "it asks for another mode"})
-	case !c.Queue:
-		undo()
-		return d.refuse(r, p, Held, ahead)
 	case len(r.queue) > MaxWaiters:
 		why = QueueFull
 	case over:
@@ -144,6 +148,7 @@ func (d *doing) refresh(r *resource, at int, c Acquire) {
 	if c.Place != 0 {
 		w.Place, w.Keep = c.Place, max(c.Place, Reservation)
 	}
+	w.Stays = w.Stays || c.Queue
 	switch {
 	case c.Waiting:
 		w.Until = time.Time{}
@@ -178,7 +183,9 @@ func (d *doing) grant(r *resource, p *party, c Acquire, mode Mode) Answer {
 	d.moved(r, p)
 	d.note(r, Event{Kind: Granted, Actor: p.Agent, Lease: h.Lease, Previous: previous})
 	d.promote(r)
-	return h.answer()
+	answer := h.answer()
+	answer.Granted = previous.ID == ""
+	return answer
 }
 
 func (h holding) answer() Answer { return Answer{Lease: h.Lease, Trust: h.by.Trust} }

@@ -38,7 +38,7 @@ type Acquire struct {
 	Reason    string
 	Queue     bool          // take a place if refused; one that is there is kept and refreshed in any case
 	Place     time.Duration // how long the place lives after this ask; 0 is DefaultPlace
-	Waiting   bool          // a long poll stands behind the place: it lives until Leave or Detach
+	Waiting   bool          // a long poll stands behind the place, which is taken also without Queue: it lives until Leave or Detach
 	NewID     ID            // for the grant, if there is one
 }
 
@@ -63,11 +63,12 @@ type Release struct {
 	IfID     ID
 }
 
-// Break ends every lease of the resource, or Holder's alone, in the name of an administrator.
+// Break ends every lease of the resource, or Holder's alone, or that grant alone, in the name of an administrator.
 type Break struct {
 	Resource Resource
 	By       Agent
 	Holder   Agent // "" is all
+	IfID     ID    // "" is any; refuses when there are leases, and none is this grant
 	Reason   string
 }
 
@@ -85,8 +86,8 @@ type Leave struct {
 	Agent    Agent
 }
 
-// Detach says that no long poll stands behind the agent's place any more: it lives on as after an ask. Where
-// there is no such place it does nothing and is no refusal.
+// Detach says that no long poll stands behind the agent's place any more: it lives on as after an ask, or ends where no
+// ask was for a place. Where there is no such place it does nothing and is no refusal.
 type Detach struct {
 	Resource Resource
 	Agent    Agent
@@ -127,8 +128,9 @@ func (Resume) command()   {}
 
 // Answer is what a command that was not refused came to.
 type Answer struct {
-	Lease Lease       // granted, extended, renewed, released or handed
-	Trust TrustHalves // of the lease's holder
+	Lease   Lease       // granted, extended, renewed, released or handed
+	Granted bool        // the command made the lease; one that was extended, upgraded or renewed was there before
+	Trust   TrustHalves // of the lease's holder
 }
 
 // Why is the reason of a refusal.

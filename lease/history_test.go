@@ -41,6 +41,9 @@ func (h *history) id() ID {
 	return ID(fmt.Sprintf("lease-%d", h.ids))
 }
 
+// earlier is an id that may have been given.
+func (h *history) earlier() ID { return ID(fmt.Sprintf("lease-%d", 1+h.throw(h.ids+1))) }
+
 func (h *history) duration() time.Duration {
 	return time.Duration(pick(h.throw, 1000, 2000, 5000, 20_000, 60_001, 300_000)) * time.Millisecond
 }
@@ -63,9 +66,9 @@ func (h *history) command() Command {
 	case 2, 3, 4, 5:
 		return Release{Resource: r, Agent: a}
 	case 6:
-		return Release{Resource: r, Agent: a, IfID: ID(fmt.Sprintf("lease-%d", 1+h.throw(h.ids+1)))}
+		return Release{Resource: r, Agent: a, IfID: h.earlier()}
 	case 7:
-		return Break{Resource: r, By: h.agent(), Holder: pick(h.throw, "", a), Reason: "stuck"}
+		return Break{Resource: r, By: h.agent(), Holder: pick(h.throw, "", a), IfID: pick(h.throw, "", "", h.earlier()), Reason: "stuck"}
 	case 8:
 		to := h.agent()
 		if to == a {

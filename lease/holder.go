@@ -68,9 +68,15 @@ func (d *doing) release(c Release) (Answer, *Refusal) {
 func (d *doing) breakLeases(c Break) (Answer, *Refusal) {
 	r := d.resource(c.Resource)
 	var ended []holding
+	why := NoActiveLease
 	for i := 0; i < len(r.holders); {
 		h := r.holders[i]
-		if c.Holder != "" && c.Holder != h.Holder {
+		switch {
+		case c.Holder != "" && c.Holder != h.Holder:
+			i++
+			continue
+		case c.IfID != "" && c.IfID != h.ID:
+			why = StaleLease
 			i++
 			continue
 		}
@@ -79,7 +85,7 @@ func (d *doing) breakLeases(c Break) (Answer, *Refusal) {
 		ended = append(ended, h)
 	}
 	if len(ended) == 0 {
-		return d.refuse(r, d.party(c.By), NoActiveLease, 0)
+		return d.refuse(r, d.party(c.By), why, 0)
 	}
 	d.promote(r)
 	return ended[0].answer(), nil
@@ -137,7 +143,9 @@ func (d *doing) transfer(c Transfer) (Answer, *Refusal) {
 	}
 	d.note(r, Event{Kind: Handed, Actor: c.Agent, Lease: h.Lease, Previous: was.Lease})
 	d.promote(r)
-	return h.answer(), nil
+	answer := h.answer()
+	answer.Granted = true
+	return answer, nil
 }
 
 func (d *doing) leave(c Leave) (Answer, *Refusal) {
@@ -155,6 +163,11 @@ func (d *doing) detach(c Detach) {
 	r := d.resource(c.Resource)
 	at := r.placeIndex(d.party(c.Agent))
 	if at < 0 || !r.queue[at].Until.IsZero() {
+		return
+	}
+	if !r.queue[at].Stays {
+		d.dropPlace(r, at, Unqueued, c.Agent, "")
+		d.promote(r)
 		return
 	}
 	r.queue[at].Until = d.now.Add(r.queue[at].Place)

@@ -180,6 +180,51 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
+// Of requests of one agent that are answered together, at one instant, one made the lease: the others extend it, and
+// are told so.
+func TestOneOfAnAgentsRequestsIsGranted(t *testing.T) {
+	for name, resource := range map[string]Resource{"by itself": "file", "over a read": "read"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newGate()
+				k := open(t, s, Options{})
+				var wg sync.WaitGroup
+				var made atomic.Int64
+				ask := func(cmd Acquire) {
+					wg.Go(func() {
+						a, err := k.Do(t.Context(), cmd)
+						if err != nil {
+							t.Error(err)
+						}
+						if a.Granted {
+							made.Add(1)
+						}
+					})
+				}
+				ask(read("read", "a", minute)) // which an upgrade makes no second lease of
+				<-s.entered
+				for range 8 {
+					ask(write(resource, "a", minute))
+				}
+				synctest.Wait()
+				s.let <- struct{}{}
+				if together := len(<-s.entered); together != 1 {
+					t.Errorf("%d commits were saved together", together)
+				}
+				s.let <- struct{}{}
+				wg.Wait()
+				want := int64(2)
+				if resource == "read" {
+					want = 1
+				}
+				if n := made.Load(); n != want {
+					t.Errorf("%d leases were made, want %d", n, want)
+				}
+			})
+		})
+	}
+}
+
 // What is not durable yet is not to be seen, and reading does not wait for the store.
 func TestReadsShowWhatIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -64,6 +64,7 @@ type Waiter struct {
 	Since     time.Time
 	Place     time.Duration // how long the place lives after the last ask
 	Keep      time.Duration // how long the freed resource is kept for it
+	Stays     bool          // it was asked for: it lives on when no long poll stands behind it any more
 	Until     time.Time     // when the place lapses; zero while a long poll stands behind it
 	Reserved  time.Time     // not zero: the resource is kept for this waiter until then, and the place ends with it
 }

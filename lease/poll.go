@@ -22,7 +22,7 @@ type pollEnd int
 
 const (
 	notEnding pollEnd = iota
-	timeUp            // the place stays, for as long as after an ask
+	timeUp            // a place that was asked for stays, for as long as after an ask
 	withdrawn         // the caller is gone: so is its place, and what was granted to it meanwhile
 )
 
@@ -59,16 +59,16 @@ func (ps polls) inOrder() []*poll {
 }
 
 // Wait is a long poll: it acquires, waiting in the queue for at most the given time, itself at most MaxWait.
-// When the time is up it returns the refusal, and the place lives on as after an ask. When ctx ends first the
-// place is given up and nothing is granted: what was in the same moment is released again before Wait returns.
+// When the time is up it returns the refusal, and the place lives on as after an ask if the command, or an earlier one,
+// asked for it (Queue); else it ends. When ctx ends first the place is given up and nothing is granted: what was in the
+// same moment is released again before Wait returns.
 func (k *Keeper) Wait(ctx context.Context, cmd Acquire, wait time.Duration) (Answer, error) {
 	return k.WaitUntil(ctx, cmd, wait, nil)
 }
 
 // WaitUntil is Wait whose time is also up once another channel is closed: who has to send its callers away for a
-// while lets them keep their places.
+// while lets them keep the places that they asked for.
 func (k *Keeper) WaitUntil(ctx context.Context, cmd Acquire, wait time.Duration, up <-chan struct{}) (Answer, error) {
-	cmd.Queue = true
 	if wait <= 0 {
 		return k.Do(ctx, cmd)
 	}

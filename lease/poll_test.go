@@ -35,7 +35,7 @@ func TestWaitOnFreeResource(t *testing.T) {
 	if err != nil || a.Lease.Holder != "a" {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	b, err := k.Wait(t.Context(), write("file", "b", minute), 0)
+	b, err := k.Wait(t.Context(), queued(write("file", "b", minute)), 0)
 	if r := refusal(t, err, Held); r.Position != 1 {
 		t.Fatalf("a poll of no length came to %+v, %+v", b, r)
 	}
@@ -225,7 +225,7 @@ func TestTimeUp(t *testing.T) {
 		k := open(t, newMemStore(), Options{})
 		must(t, k, write("file", "a", 300*time.Second))
 		began := k.Now()
-		b := startPoll(t.Context(), k, write("file", "b", minute), 25*time.Second)
+		b := startPoll(t.Context(), k, queued(write("file", "b", minute)), 25*time.Second)
 		c := startPoll(t.Context(), k, write("file", "c", minute), MaxWait+time.Hour)
 		p := <-b
 		if r := refusal(t, p.err, Held); r.Position != 1 || holderOf(r.Status) != "a" || p.at.Sub(began) != 25*time.Second {
@@ -251,6 +251,39 @@ func TestTimeUp(t *testing.T) {
 	})
 }
 
+// When the time is up a place goes that no request asked for, whichever of several polls behind it ends first; one
+// that was asked for stays.
+func TestTimeUpLeavesNoPlaceUnasked(t *testing.T) {
+	for name, polls := range map[string][]Acquire{
+		"unasked":             {write("file", "b", minute)},
+		"unasked twice":       {write("file", "b", minute), write("file", "b", minute)},
+		"asked by the first":  {queued(write("file", "b", minute)), write("file", "b", minute)},
+		"asked by the second": {write("file", "b", minute), queued(write("file", "b", minute))},
+	} {
+		asked := slices.ContainsFunc(polls, func(c Acquire) bool { return c.Queue })
+		for _, waits := range [][]time.Duration{{5 * time.Second, 9 * time.Second}, {9 * time.Second, 5 * time.Second}} {
+			t.Run(fmt.Sprint(name, waits), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newMemStore()
+					k := open(t, s, Options{})
+					must(t, k, write("file", "a", minute))
+					var ends []<-chan polled
+					for i, ask := range polls {
+						ends = append(ends, startPoll(t.Context(), k, ask, waits[i]))
+					}
+					for _, end := range ends {
+						refusal(t, (<-end).err, Held)
+					}
+					if q := k.Status("file").Queue; len(q) > 0 != asked {
+						t.Errorf("in the queue stand %+v", q)
+					}
+					s.agrees(t)
+				})
+			})
+		}
+	}
+}
+
 // Who sends its long polls away for a while lets them keep their places, in order, as after an ask.
 func TestTimeUpForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -260,7 +293,7 @@ func TestTimeUpForAll(t *testing.T) {
 		var polls sync.WaitGroup
 		for _, agent := range []Agent{"b", "c"} {
 			polls.Go(func() {
-				_, err := k.WaitUntil(t.Context(), write("file", agent, minute), minute, up)
+				_, err := k.WaitUntil(t.Context(), queued(write("file", agent, minute)), minute, up)
 				if r, ok := errors.AsType[*Refusal](err); !ok || r.Why != Held {
 					t.Errorf("%s is sent away with %v", agent, err)
 				}

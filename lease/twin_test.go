@@ -204,10 +204,15 @@ func (tw *twin) do(cmd Command) (lease Lease, why Why, position int) {
 		}
 		return was, "", 0
 	case Break:
-		gone := tw.endLeases(func(l Lease) bool { return l.Resource == c.Resource && (c.Holder == "" || c.Holder == l.Holder) })
-		if len(gone) == 0 {
+		meant := filter(tw.holders(c.Resource), func(l Lease) bool { return c.Holder == "" || c.Holder == l.Holder })
+		gone := filter(meant, func(l Lease) bool { return c.IfID == "" || c.IfID == l.ID })
+		switch {
+		case len(meant) == 0:
 			return Lease{}, NoActiveLease, 0
+		case len(gone) == 0:
+			return Lease{}, StaleLease, 0
 		}
+		tw.endLeases(func(l Lease) bool { return slices.Contains(gone, l) })
 		return gone[0], "", 0
 	case Transfer:
 		return tw.transfer(c)
@@ -217,8 +222,12 @@ func (tw *twin) do(cmd Command) (lease Lease, why Why, position int) {
 		}
 		tw.endPlaces(func(w Waiter) bool { return w.Resource == c.Resource && w.Agent == c.Agent })
 	case Detach:
-		if w := tw.place(c.Resource, c.Agent); w != nil && w.Until.IsZero() {
+		switch w := tw.place(c.Resource, c.Agent); {
+		case w == nil || !w.Until.IsZero():
+		case w.Stays:
 			w.Until = tw.now.Add(w.Place)
+		default:
+			tw.endPlaces(func(w Waiter) bool { return w.Resource == c.Resource && w.Agent == c.Agent })
 		}
 	case Retire:
 		tw.endLeases(func(l Lease) bool { return l.Holder == c.Agent })
@@ -294,6 +303,9 @@ func (tw *twin) acquire(c Acquire) (Lease, Why, int) {
 		if c.Place != 0 {
 			mine.Place, mine.Keep = c.Place, max(c.Place, 5*time.Second)
 		}
+		if c.Queue {
+			mine.Stays = true
+		}
 		if c.Waiting {
 			mine.Until = time.Time{}
 		} else if !mine.Until.IsZero() {
@@ -302,10 +314,14 @@ func (tw *twin) acquire(c Acquire) (Lease, Why, int) {
 		return Lease{}, Held, len(ahead) + 1
 	}
 
+	if mine == nil && !c.Queue && !c.Waiting {
+		return Lease{}, Held, 0
+	}
+	stays := c.Queue || mine != nil && mine.Stays
 	before := slices.Clone(tw.places)
 	tw.endPlaces(func(w Waiter) bool { return w.Resource == c.Resource && w.Agent == c.Agent })
 	w := Waiter{Resource: c.Resource, Agent: c.Agent, Mode: mode, Operation: op, Duration: c.Duration, Since: tw.now,
-		Place: cmp.Or(c.Place, 30*time.Second), Keep: max(c.Place, 5*time.Second)}
+		Place: cmp.Or(c.Place, 30*time.Second), Keep: max(c.Place, 5*time.Second), Stays: stays}
 	if !c.Waiting {
 		w.Until = tw.now.Add(w.Place)
 	}
@@ -322,7 +338,6 @@ func (tw *twin) acquire(c Acquire) (Lease, Why, int) {
 		refused = Deadlock
 	case mine != nil:
 		return Lease{}, Held, len(tw.ahead(c.Resource, c.Agent)) + 1
-	case !c.Queue:
 	case len(tw.queue(c.Resource)) > 8:
 		refused = QueueFull
 	case tooMany:
@@ -408,7 +423,12 @@ func TestTwin(t *testing.T) {
 			tw.now = tw.now.Add(h.pause())
 			cmd := h.command()
 			answer, _, err := k.Do(tw.now, cmd)
+			held := slices.Clone(tw.leases)
 			lease, why, position := tw.do(cmd)
+			made := lease.ID != "" && !slices.ContainsFunc(held, func(l Lease) bool { return l.ID == lease.ID })
+			if answer.Granted != made {
+				rt.Fatalf("%#v at %v: %+v was made by it: %t, says the kernel", cmd, tw.now.Sub(epoch), lease, answer.Granted)
+			}
 			if err := agree(tw, k, answer, err, lease, why, position); err != nil {
 				rt.Fatalf("%#v at %v: %v", cmd, tw.now.Sub(epoch), err)
 			}

@@ -181,12 +181,13 @@ type leaseResourceInput struct {
 
 type resourceLeaseOutput struct{ Body wire.ResourceLeaseGrant }
 
-func (s *Server) resourceLeaseOutput(ctx context.Context, l lease.Lease) (*resourceLeaseOutput, error) {
+func (s *Server) resourceLeaseOutput(ctx context.Context, answer lease.Answer) (*resourceLeaseOutput, error) {
+	l := answer.Lease
 	name, _, err := s.library.Sight(keyOf(ctx)).Name(ctx, l.Resource)
 	if err != nil {
 		return nil, err
 	}
-	return &resourceLeaseOutput{wire.ResourceLeaseGrant{OK: true, Lease: wire.LeaseOf(l, name, s.leases.Now())}}, nil
+	return &resourceLeaseOutput{wire.ResourceLeaseGrant{OK: true, Granted: answer.Granted, Lease: wire.LeaseOf(l, name, s.leases.Now())}}, nil
 }
 
 func (s *Server) leaseResource(ctx context.Context, in *leaseResourceInput) (*resourceLeaseOutput, error) {
@@ -203,7 +204,7 @@ func (s *Server) leaseResource(ctx context.Context, in *leaseResourceInput) (*re
 	if err != nil {
 		return nil, s.coordinationRefusal(ctx, err)
 	}
-	return s.resourceLeaseOutput(ctx, answer.Lease)
+	return s.resourceLeaseOutput(ctx, answer)
 }
 
 type releaseResourceInput struct {
@@ -249,5 +250,5 @@ func (s *Server) renewResource(ctx context.Context, in *renewResourceInput) (*re
 	if err != nil {
 		return nil, s.coordinationRefusal(ctx, err)
 	}
-	return s.resourceLeaseOutput(ctx, answer.Lease)
+	return s.resourceLeaseOutput(ctx, answer)
 }

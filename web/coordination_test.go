@@ -313,6 +313,14 @@ func TestWaitingInTheRequest(t *testing.T) {
 		if waited := time.Since(begun); waited != 1500*time.Millisecond || late.body["position"] != 1.0 {
 			t.Errorf("after %v: %v", waited, late)
 		}
+		// Who opted out of the queue waits in it for the request alone.
+		out := w.refused(root, "lock:a", `"waitMs":500,"queue":false`, "lease_held")
+		if waited := time.Since(begun); waited != 2*time.Second || out.body["position"] != nil || out.body["waiters"] != 1.0 {
+			t.Errorf("after %v: %v", waited, out)
+		}
+		if stays := w.refused(beta, "lock:a", `"waitMs":500,"queue":false`, "lease_held"); stays.body["position"] != 1.0 {
+			t.Errorf("a place that was asked for before: %v", stays)
+		}
 		w.granted(beta, "lock:a", `"waitMs":60000`)
 		if waited := time.Since(begun); waited != 50*time.Second {
 			t.Errorf("served after %v", waited)

@@ -92,7 +92,7 @@ func TestADeadlockOverSectionsAndResources(t *testing.T) {
 		}
 		w.refused(root, "lock:deploy", "", "lease_held")
 		const lease2 = "/documents/paper/sections/plan/lease"
-		a := w.do(request{as: alpha, method: "POST", path: lease2, body: `{"leaseDurationSeconds":60}`})
+		a := w.do(request{as: alpha, method: "POST", path: lease2, body: `{"leaseDurationSeconds":60,"queue":true}`})
 		want := "[map[agent:alpha resource:section:paper/plan] map[agent:root resource:lock:deploy] map[agent:beta resource:section:paper/intro]]"
 		if a.status != 409 || a.str("error") != "DEADLOCK" || a.str("waitingOn") != "lock:deploy" || fmt.Sprint(a.body["cycle"]) != want {
 			t.Errorf("at the section's door: %v", a)
@@ -116,6 +116,27 @@ func TestADeadlockOverSectionsAndResources(t *testing.T) {
 				t.Errorf("a share link reads in %s: %v", path, a)
 			}
 		}
+	})
+}
+
+// Who would not wait closes no circle: it is told who holds the resource, at both doors, and nothing is written.
+func TestWhoDoesNotWaitClosesNoCircle(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.document("paper")
+		w.granted(alpha, "section:paper/intro", "")
+		w.granted(beta, "lock:deploy", "")
+		w.refused(alpha, "lock:deploy", "", "lease_held")
+		before := w.ok(root, "GET", coordination+"/ledger", "").body["entries"]
+		for range 3 {
+			w.refused(beta, "section:paper/intro", `"queue":false`, "lease_held")
+			if a := w.do(request{as: beta, method: "POST", path: lease1, body: `{"leaseDurationSeconds":60}`}); a.status != 409 || a.str("error") != "SECTION_LEASED" || a.str("holder") != alpha {
+				t.Errorf("at the section's door: %v", a)
+			}
+		}
+		if after := w.ok(root, "GET", coordination+"/ledger", "").body["entries"]; fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("the ledger says of it: %v", after)
+		}
+		w.refused(beta, "section:paper/intro", `"queue":false,"waitMs":1000`, "deadlock")
 	})
 }
 

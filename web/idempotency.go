@@ -55,7 +55,11 @@ func (s *Server) callLeaseOnce(ctx context.Context, key doc.IdempotencyKey, c le
 		if acquire, ok := c.command(id).(lease.Acquire); ok && c.wait > 0 {
 			answer, err := s.leases.WaitUntil(ctx, acquire, c.wait, s.opts.Stop.Done())
 			if err != nil && ctx.Err() == nil && s.opts.Stop.Err() != nil {
-				err = code.New(code.ShuttingDown, "the server is shutting down; the place in the queue stays")
+				place := "the place in the queue stays"
+				if !acquire.Queue {
+					place = "no place in the queue is left"
+				}
+				err = code.New(code.ShuttingDown, "the server is shutting down; %s", place)
 			}
 			return answer, err
 		}

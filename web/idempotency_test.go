@@ -59,6 +59,12 @@ func TestALeaseCallCountsOnce(t *testing.T) {
 				first := ask(c.acquire, "one", 200, "")
 				time.Sleep(10 * time.Second)
 				again := ask(c.acquire, "one", 200, "")
+				if again.body["granted"] != first.body["granted"] || first.body["granted"] != true {
+					t.Errorf("the retry says that it made the lease: %v, the first %v", again.body["granted"], first.body["granted"])
+				}
+				if extended := ask(c.acquire, "extended", 200, ""); extended.body["granted"] == true {
+					t.Errorf("another request for the lease says that it made it: %v", extended)
+				}
 				if c.id(again) != c.id(first) || !strings.Contains(again.String(), `"expiresInMs":50000`) {
 					t.Errorf("the retry is answered %v, the first was %v", again, first)
 				}

@@ -20,6 +20,7 @@ const leasesAreAdvisory = "Leases are advisory: this one asks others to keep off
 // leaseAnswer is a lease as it is granted and shown.
 type leaseAnswer struct {
 	LeaseID     lease.ID      `json:"leaseId" doc:"Names the grant. It is no credential: the key decides who the holder is."`
+	Granted     bool          `json:"granted,omitempty" doc:"This request made the lease. Left out where it was there before, and is extended, renewed or shown."`
 	Holder      doc.Agent     `json:"holder"`
 	ExpiresAt   string        `json:"expiresAt" format:"date-time" doc:"The lease is absent from this instant on."`
 	ExpiresInMs int64         `json:"expiresInMs" doc:"The same as a remaining time, for clients whose clock is wrong."`
@@ -40,6 +41,13 @@ func (s *Server) leaseAnswer(l lease.Lease) leaseAnswer {
 		LeaseID: l.ID, Holder: l.Holder, ExpiresAt: doc.FormatTime(l.ExpiresAt), ExpiresInMs: s.remaining(l.ExpiresAt).Milliseconds(),
 		AcquiredAt: doc.FormatTime(l.AcquiredAt), Fence: l.Fence, Reason: l.Reason, Mode: l.Mode, SectionID: sid, Advisory: leasesAreAdvisory,
 	}
+}
+
+// leaseOutput is the answer to a request that came to a lease.
+func (s *Server) leaseOutput(answer lease.Answer) *leaseOutput {
+	out := &leaseOutput{s.leaseAnswer(answer.Lease)}
+	out.Body.Granted = answer.Granted
+	return out
 }
 
 // remaining is the time until an instant of the keeper's clock, 0 when it is over.
@@ -86,7 +94,7 @@ func (s *Server) leaseRoutes() {
 	register(s, route{
 		id: "release-lease", method: http.MethodDelete, path: one, tag: tag, status: http.StatusOK,
 		summary: "Release a lease",
-		about: "Ends the caller's own lease; with If-Match only if it is that grant. An administrator ends anybody's with `?force=true`: " +
+		about: "Ends the caller's own lease; with If-Match only if it is that grant. An administrator ends anybody's with `?force=true`, with If-Match that grant alone: " +
 			"this is logged as section.lease_broken and costs the holder no trust. Leases are advisory.",
 		refuses: append([]code.Code{code.StaleLease}, ofHolders...),
 	}, s.releaseLease)
@@ -137,14 +145,14 @@ func (s *Server) acquireLease(ctx context.Context, in *acquireLeaseInput) (*leas
 		command: func(id lease.ID) lease.Command {
 			return lease.Acquire{
 				Resource: resource, Agent: keyOf(ctx).Agent, Operation: lease.Write, Duration: seconds(in.Body.LeaseDurationSeconds),
-				Reason: in.Body.Reason, Queue: in.Body.Queue, Place: seconds(in.Body.PlaceSeconds), NewID: id,
+				Reason: in.Body.Reason, Queue: in.Body.Queue || wait > 0, Place: seconds(in.Body.PlaceSeconds), NewID: id,
 			}
 		},
 	})
 	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}
-	return &leaseOutput{s.leaseAnswer(answer.Lease)}, nil
+	return s.leaseOutput(answer), nil
 }
 
 // leasable finds the section's resource for a caller who may lease: whoever may write.
@@ -202,7 +210,7 @@ func (s *Server) renewLease(ctx context.Context, in *renewLeaseInput) (*leaseOut
 	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}
-	return &leaseOutput{s.leaseAnswer(answer.Lease)}, nil
+	return s.leaseOutput(answer), nil
 }
 
 type releaseLeaseInput struct {
@@ -225,12 +233,13 @@ func (s *Server) releaseLease(ctx context.Context, in *releaseLeaseInput) (*rele
 		return nil, err
 	}
 	key := keyOf(ctx)
-	var cmd lease.Command = lease.Release{Resource: resource, Agent: key.Agent, IfID: lease.ID(strings.Trim(in.IfMatch, `"`))}
+	id := lease.ID(strings.Trim(in.IfMatch, `"`))
+	var cmd lease.Command = lease.Release{Resource: resource, Agent: key.Agent, IfID: id}
 	if in.Force {
 		if key.Role != doc.Admin {
 			return nil, code.New(code.Forbidden, "only an administrator ends a lease by force")
 		}
-		cmd = lease.Break{Resource: resource, By: key.Agent, Reason: in.Reason}
+		cmd = lease.Break{Resource: resource, By: key.Agent, IfID: id, Reason: in.Reason}
 	}
 	_, err = s.callLease(ctx, in.Retriable, leaseCall{
 		name: "release-lease", resource: resource, asked: cmd, release: true,
@@ -270,7 +279,7 @@ func (s *Server) transferLease(ctx context.Context, in *transferLeaseInput) (*le
 	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}
-	return &leaseOutput{s.leaseAnswer(answer.Lease)}, nil
+	return s.leaseOutput(answer), nil
 }
 
 // writer finds the agent of that name, which has to have a live key that may write to the document.

@@ -205,14 +205,15 @@ func TestForceAndTransfer(t *testing.T) {
 		w.document("paper")
 		w.document("team-paper")
 		team := "/documents/team-paper/sections/intro/lease"
-		w.ok(alpha, "POST", lease1, `{"leaseDurationSeconds":60}`)
+		held := w.ok(alpha, "POST", lease1, `{"leaseDurationSeconds":60}`)
 		w.ok(alpha, "POST", team, `{"leaseDurationSeconds":60}`)
 		w.play(t, []scenario{
 			{name: "force as an editor", as: beta, method: "DELETE", path: lease1 + "?force=true", status: 403, code: "FORBIDDEN"},
 			{name: "force as an admin of others", as: warden, method: "DELETE", path: lease1 + "?force=true", status: 403, code: "FORBIDDEN"},
 			{name: "force as an admin of this", as: warden, method: "DELETE", path: team + "?force=true", status: 200},
 			{name: "force what", as: root, method: "DELETE", path: lease1 + "?force=perhaps", status: 400, code: "BAD_REQUEST"},
-			{name: "force", as: root, method: "DELETE", path: lease1 + "?force=true&reason=stuck", status: 200, facts: map[string]string{"released": "true"}},
+			{name: "force another grant", as: root, method: "DELETE", path: lease1 + "?force=true", header: http.Header{"If-Match": {`"other"`}}, status: 409, code: "STALE_LEASE", facts: map[string]string{"holder": alpha}},
+			{name: "force", as: root, method: "DELETE", path: lease1 + "?force=true&reason=stuck", header: http.Header{"If-Match": {held.str("leaseId")}}, status: 200, facts: map[string]string{"released": "true"}},
 			{name: "force again", as: root, method: "DELETE", path: lease1 + "?force=true", status: 404, code: "NO_ACTIVE_LEASE"},
 		})
 		events := w.ok(vera, "GET", "/documents/paper/events?limit=1000", "").body["events"].([]any)

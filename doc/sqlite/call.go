@@ -17,8 +17,8 @@ func addCall(t tx, c doc.LeaseCall) error {
 	if err := t.row(`SELECT coalesce(max(number), 0) + 1 FROM lease_calls WHERE agent = ?`, c.Agent).Scan(&number); err != nil {
 		return fmt.Errorf("number lease call: %w", err)
 	}
-	err := t.exec(`INSERT INTO lease_calls (agent, number, key, request, resource, lease, released, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		c.Agent, number, c.Key, c.Request[:], c.Resource, c.Lease, c.Released, c.At.UnixMilli())
+	err := t.exec(`INSERT INTO lease_calls (agent, number, key, request, resource, lease, granted, released, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		c.Agent, number, c.Key, c.Request[:], c.Resource, c.Lease, c.Granted, c.Released, c.At.UnixMilli())
 	if err != nil {
 		return fmt.Errorf("insert lease call: %w", err)
 	}
@@ -47,8 +47,8 @@ func (s *Store) ForgetLeaseCall(ctx context.Context, a doc.Agent, k doc.Idempote
 func (s *Store) LeaseCall(ctx context.Context, a doc.Agent, k doc.IdempotencyKey) (doc.LeaseCall, error) {
 	c := doc.LeaseCall{Agent: a, Key: k}
 	err := s.read(ctx, func(v view) error {
-		return notFound(v.row(`SELECT request, resource, lease, released, at FROM lease_calls WHERE agent = ? AND key = ?`, a, k).
-			Scan(fixed(c.Request[:]), &c.Resource, &c.Lease, &c.Released, instant{&c.At}))
+		return notFound(v.row(`SELECT request, resource, lease, granted, released, at FROM lease_calls WHERE agent = ? AND key = ?`, a, k).
+			Scan(fixed(c.Request[:]), &c.Resource, &c.Lease, &c.Granted, &c.Released, instant{&c.At}))
 	})
 	if err != nil {
 		return doc.LeaseCall{}, fmt.Errorf("find lease call: %w", err)

@@ -171,6 +171,7 @@ type storedWaiter struct {
 	Since     time.Time       `json:"since"`
 	Place     time.Duration   `json:"placeNs"`
 	Keep      time.Duration   `json:"keepNs,omitzero"`
+	Stays     bool            `json:"stays,omitzero"`
 	Until     time.Time       `json:"until"`
 	Reserved  time.Time       `json:"reserved,omitzero"`
 }

@@ -83,7 +83,7 @@ CREATE TABLE lease_calls (
   resource TEXT    NOT NULL,
   lease    TEXT    NOT NULL,
   released INTEGER NOT NULL CHECK (released IN (0, 1)),
-  at       INTEGER NOT NULL,
+  at       INTEGER NOT NULL, granted INTEGER NOT NULL DEFAULT 0 CHECK (granted IN (0, 1)),
   PRIMARY KEY (agent, number)
 ) STRICT, WITHOUT ROWID;
 

@@ -50,7 +50,7 @@ func newLease(r lease.Resource, holder lease.Agent, fence lease.Fence, end time.
 }
 
 func newWaiter(r lease.Resource, agent lease.Agent) lease.Waiter {
-	return lease.Waiter{Resource: r, Agent: agent, Mode: lease.Shared, Operation: lease.Read, Reason: "to read", Duration: time.Second,
+	return lease.Waiter{Resource: r, Agent: agent, Mode: lease.Shared, Operation: lease.Read, Stays: true, Reason: "to read", Duration: time.Second,
 		Since: day, Place: 30 * time.Second, Keep: 5 * time.Second, Until: day.Add(30 * time.Second), Reserved: day.Add(5 * time.Second)}
 }
 

@@ -137,7 +137,7 @@ func ledgerQueries(t *testing.T, s doc.Store) {
 
 func newCall(agent doc.Agent, key doc.IdempotencyKey, n byte) doc.LeaseCall {
 	return doc.LeaseCall{Agent: agent, Key: key, Request: doc.RequestDigest{n, 31: n}, Resource: "any: \xff", Lease: lease.ID(fmt.Sprint("lease-", n)),
-		Released: n%2 == 0, At: day.Add(time.Duration(n) * time.Second)}
+		Granted: n%2 == 1, Released: n%2 == 0, At: day.Add(time.Duration(n) * time.Second)}
 }
 
 func leaseCalls(t *testing.T, s doc.Store) {

@@ -149,7 +149,7 @@ var drawLeaseKey = rapid.SampledFrom([]doc.IdempotencyKey{"k1", "k2"})
 
 var drawLeaseCall = rapid.Custom(func(r *rapid.T) doc.LeaseCall {
 	return doc.LeaseCall{Agent: drawAgent.Draw(r, "agent"), Key: drawLeaseKey.Draw(r, "key"), Resource: drawResource.Draw(r, "resource"),
-		Lease: "l1", Released: rapid.Bool().Draw(r, "released"), At: drawTime.Draw(r, "at")}
+		Lease: "l1", Granted: rapid.Bool().Draw(r, "granted"), Released: rapid.Bool().Draw(r, "released"), At: drawTime.Draw(r, "at")}
 })
 
 // drawLedgerQuery does not ask by fence: random fences do not rise with the seq, as a keeper's do.

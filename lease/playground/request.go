@@ -216,7 +216,7 @@ func (w *world) lease(r request) reply {
 	if in.WaitMs == 0 {
 		return w.leased(w.do(ask))
 	}
-	ask.Queue, ask.Waiting = true, true
+	ask.Waiting = true
 	answer, err := w.do(ask)
 	if held, ok := errors.AsType[*lease.Refusal](err); ok && held.Why == lease.Held && held.Position > 0 {
 		w.polls = append(w.polls, poll{w.move, ask, w.now.Add(wire.Milliseconds(in.WaitMs))})
@@ -232,7 +232,7 @@ func (w *world) leased(answer lease.Answer, err error) reply {
 	if err != nil {
 		return w.refused(err)
 	}
-	return reply{200, wire.ResourceLeaseGrant{OK: true, Lease: wire.LeaseOf(answer.Lease, string(answer.Lease.Resource), w.now)}, w.granted(answer.Lease)}
+	return reply{200, wire.ResourceLeaseGrant{OK: true, Granted: answer.Granted, Lease: wire.LeaseOf(answer.Lease, string(answer.Lease.Resource), w.now)}, w.granted(answer.Lease)}
 }
 
 func (w *world) release(r request) reply {

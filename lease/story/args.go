@@ -113,7 +113,7 @@ func (a *args) command(verb string, newID func() lease.ID) lease.Command {
 	case "release":
 		return lease.Release{Resource: r, Agent: agent, IfID: lease.ID(a.option("if"))}
 	case "break":
-		return lease.Break{Resource: r, By: agent, Holder: lease.Agent(a.option("holder")), Reason: a.option("reason")}
+		return lease.Break{Resource: r, By: agent, Holder: lease.Agent(a.option("holder")), IfID: lease.ID(a.option("if")), Reason: a.option("reason")}
 	case "transfer":
 		return lease.Transfer{Resource: r, Agent: agent, To: lease.Agent(a.next()), NewID: newID()}
 	case "leave":

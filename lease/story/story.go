@@ -8,7 +8,7 @@
 //	renew AGENT RESOURCE DURATION
 //	act AGENT RESOURCE
 //	release AGENT RESOURCE [if=ID]
-//	break AGENT RESOURCE [holder=AGENT] [reason=WORD]
+//	break AGENT RESOURCE [holder=AGENT] [if=ID] [reason=WORD]
 //	transfer AGENT RESOURCE TO
 //	leave AGENT RESOURCE
 //	detach AGENT RESOURCE

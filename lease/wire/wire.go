@@ -61,7 +61,7 @@ type ResourceLeaseRequest struct {
 	Operation lease.Operation `json:"operation,omitempty" enum:"read,write,delete" default:"write"`
 	Reason    string          `json:"reason,omitempty" maxLength:"256" doc:"What for; shown to everybody."`
 	WaitMs    int64           `json:"waitMs,omitempty" minimum:"0" maximum:"60000" doc:"Wait in the queue for at most this long."`
-	Queue     *bool           `json:"queue,omitempty" doc:"false takes no place in the queue if refused."`
+	Queue     *bool           `json:"queue,omitempty" doc:"false takes no place in the queue if refused; with waitMs none that is left when the wait is over."`
 }
 
 // Command is what the request asks of the kernel, for a resource and an agent that were checked.
@@ -115,8 +115,9 @@ func Remaining(end, now time.Time) time.Duration { return max(0, end.Sub(now)) }
 
 // ResourceLeaseGrant answers POST /lease and POST /renew.
 type ResourceLeaseGrant struct {
-	OK    bool          `json:"ok"`
-	Lease ResourceLease `json:"lease"`
+	OK      bool          `json:"ok"`
+	Granted bool          `json:"granted" doc:"Whether this request made the lease. false: the agent had it already, and it was extended, upgraded or renewed."`
+	Lease   ResourceLease `json:"lease"`
 }
 
 // ResourceLeaseReleased answers POST /release.

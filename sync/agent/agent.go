@@ -149,6 +149,7 @@ type Advisory struct {
 // Lease is a lease as it is granted.
 type Lease struct {
 	LeaseID     lease.ID    `json:"leaseId"`
+	Granted     bool        `json:"granted,omitempty"` // the request made it; it was not there before, and extended or renewed
 	Holder      lease.Agent `json:"holder"`
 	ExpiresAt   string      `json:"expiresAt"`
 	ExpiresInMs int64       `json:"expiresInMs"` // the same as a remaining time, for clients whose clock is wrong

@@ -128,7 +128,7 @@ func (s *socket) callLease(waiting, ctx context.Context, c leaseCall) (agent.Fra
 	}
 	ack := &agent.Ack{Header: agent.Header{ID: r.ID}, Document: r.Document, Released: c.release}
 	if !c.release {
-		ack.Lease = s.leaseOf(answer.Lease)
+		ack.Lease = s.leaseOf(answer)
 	}
 	return ack, nil
 }
@@ -216,10 +216,11 @@ func (s *socket) writer(meta doc.Meta, name string) (doc.Agent, error) {
 	return "", code.New(code.InvalidAgent, "nobody called %s may write to this document", to)
 }
 
-func (s *socket) leaseOf(l lease.Lease) *agent.Lease {
+func (s *socket) leaseOf(answer lease.Answer) *agent.Lease {
+	l := answer.Lease
 	_, sid, _ := doc.ParseSectionResource(l.Resource)
 	return &agent.Lease{
-		LeaseID: l.ID, Holder: l.Holder, ExpiresAt: doc.FormatTime(l.ExpiresAt), ExpiresInMs: s.remaining(l.ExpiresAt).Milliseconds(),
+		LeaseID: l.ID, Granted: answer.Granted, Holder: l.Holder, ExpiresAt: doc.FormatTime(l.ExpiresAt), ExpiresInMs: s.remaining(l.ExpiresAt).Milliseconds(),
 		AcquiredAt: doc.FormatTime(l.AcquiredAt), Fence: l.Fence, Reason: l.Reason, Mode: l.Mode, SectionID: agent.SectionID(sid), Advisory: leasesAreAdvisory,
 	}
 }

@@ -285,6 +285,9 @@ func TestLeaseRenewsItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !held.Granted {
+		t.Error("a new lease was there before")
+	}
 	for renewals := 0; renewals < 4; { // longer than its second
 		e, err := d.Next(ctx)
 		if err != nil {

@@ -26,6 +26,7 @@ type Lease struct {
 	Section  agent.SectionID
 	ID       lease.ID
 	Fence    lease.Fence // for Edit.Under
+	Granted  bool        // by this request; else the agent had it already, in another process perhaps
 
 	c       *Client
 	end     context.CancelFunc // of the renewing
@@ -104,7 +105,7 @@ func (c *Client) lease(ctx context.Context, name agent.Document, sid agent.Secti
 		asked = time.Now() // it was granted just before it was answered
 	}
 	l := &Lease{
-		Document: name, Section: sid, ID: ack.Lease.LeaseID, Fence: ack.Lease.Fence, c: c,
+		Document: name, Section: sid, ID: ack.Lease.LeaseID, Fence: ack.Lease.Fence, Granted: ack.Lease.Granted, c: c,
 		changed: make(chan struct{}, 1), lost: make(chan struct{}), duration: ask.Duration, endsAt: asked.Add(lasts(ack)), manual: manual,
 	}
 	l.ended, l.end = context.WithCancel(c.ctx)

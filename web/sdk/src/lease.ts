@@ -97,6 +97,8 @@ export class Lease {
   readonly sectionId: string;
   /** Rises with each grant of the section; a write may name it. */
   readonly fence: number;
+  /** Whether it was made for this request; else its agent had it already, in another process perhaps. */
+  readonly granted: boolean;
   private grant: Grant;
   private endsAt = 0; // by the timers
   private over = false;
@@ -120,6 +122,7 @@ export class Lease {
     this.holder = grant.holder;
     this.sectionId = grant.sectionId;
     this.fence = grant.fence;
+    this.granted = grant.granted ?? false;
     this.grant = grant;
     this.extend(grant, asked);
     if (options.autoRenew ?? true) this.startAutoRenew();

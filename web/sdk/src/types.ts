@@ -159,6 +159,8 @@ export interface EventPage {
 /** A lease as it was granted. */
 export interface Grant {
   leaseId: string;
+  /** This request made it; left out where the agent had it already, in another process perhaps. */
+  granted?: boolean;
   holder: string;
   expiresAt: string;
   expiresInMs: number;

@@ -107,10 +107,12 @@ test("a lost answer makes no second lease", async (t) => {
   line.loseAnswers = 1;
   const lease = await document.lease("intro");
   assert.ok(line.connections >= 2, "the answer was not lost");
+  assert.equal(lease.granted, true, "the retry is answered like the call");
+  assert.equal((await document.lease("intro")).granted, false, "it was there before");
   line.loseAnswers = 1;
   await lease.release();
   const { events } = await call("GET", `/documents/${slug}/events`);
-  assert.deepEqual(events.map((event) => event.event_type), ["document.created", "section.leased", "section.lease_released"]);
+  assert.deepEqual(events.map((event) => event.event_type), ["document.created", "section.leased", "section.lease_renewed", "section.lease_released"]);
 });
 
 /** A client in stepped time, whose lease calls are answered by hand. */
