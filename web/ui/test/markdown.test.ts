@@ -45,6 +45,12 @@ test("each block is one element, alone and among others", () => {
   }
 })
 
+test("no blocks are nothing, wherever they would stand", () => {
+  const { sources, render } = blocksOf("# A\n\nOne.\n")
+  expect([0, 1, 2].map((at) => render(at, at).childNodes.length)).toEqual([0, 0, 0])
+  expect(render(1, sources.length).textContent).toBe("One.")
+})
+
 test("a long paragraph is shown as it is written, but for its images", () => {
   expect(html(`*a* ![b](data:image/png;base64,${"A".repeat(30_000)})`)).toContain("<em>a</em> <img ")
   expect(html("![".repeat(200_000))).toBe(`<p>${"![".repeat(200_000)}</p>\n`)

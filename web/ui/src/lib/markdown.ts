@@ -106,6 +106,7 @@ function markdownBlocks(text: string): SourceBlocks {
     starts.push(i)
     sources.push(token.map ? lines.slice(...token.map).join("\n") : "")
   })
+  starts.push(tokens.length)
   return {
     sources,
     references: JSON.stringify(env.references ?? {}),
