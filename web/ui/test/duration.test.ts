@@ -22,5 +22,5 @@ test("a countdown is narrow, a choice is spelled out", () => {
 
 test("a part of a second is kept", () => {
   expect(plainly(locales.de.of(1.5, "second"))).toBe("1,5 Sek.")
-  expect(plainly(locales.en.of(250, "millisecond"))).toBe("250 ms")
+  expect([0, 250, 1_000, 20_500, 61_250, 300_000].map((ms) => plainly(locales.en.ofMs(ms)))).toEqual(["0 sec", "250 ms", "1 sec", "20.5 sec", "1 min, 1.25 sec", "5 min"])
 })

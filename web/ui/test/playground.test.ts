@@ -1,7 +1,7 @@
 import { expect, test } from "vitest"
 import type { Wait } from "../src/playground/engine"
 import { inWords, layout, shortened } from "../src/playground/graph"
-import { formatClock, formatMs, sentence, summarize } from "../src/playground/summary"
+import { formatClock, sentence, summarize } from "../src/playground/summary"
 
 const wait = (from: string, to: string, over = "x", more: Partial<Wait> = {}): Wait => ({ from, to, over, ...more })
 const heights = (waits: Wait[]) => layout(waits).map((part) => Object.fromEntries(part.nodes.map(({ agent, y }) => [agent, y])))
@@ -56,7 +56,6 @@ test.each([
 
 test("times are told as people read them", () => {
   expect(summarize({ passMs: 20_000 }).does).toBe("20s pass")
-  expect([25, 999, 1000, 1500, 30_000].map(formatMs)).toEqual(["25ms", "999ms", "1s", "1.5s", "30s"])
   expect([0, 9_999, 20_000, 61_500].map(formatClock)).toEqual(["0:00", "0:09.999", "0:20", "1:01.500"])
 })
 

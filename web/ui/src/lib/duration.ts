@@ -17,7 +17,12 @@ export class Durations {
     return format.format(n)
   }
 
-  /** Whole seconds in at most two units that are neighbours: "48 sec", "2 min, 5 sec", "3 hr". */
+  /** Milliseconds: less than a second as they are, others as ofSeconds has them. */
+  ofMs(ms: number, style: Style = "short"): string {
+    return ms > 0 && ms < 1000 ? this.of(ms, "millisecond", style) : this.ofSeconds(ms / 1000, style)
+  }
+
+  /** Seconds in at most two units that are neighbours: "48 sec", "2 min, 5.5 sec", "3 hr". */
   ofSeconds(seconds: number, style: Style = "short"): string {
     const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
     const parts: [number, Unit][] = hours ? [[hours, "hour"], [minutes, "minute"]] : [[minutes, "minute"], [seconds % 60, "second"]]

@@ -13,11 +13,6 @@ export function bareName(did: string): string {
   return did.replace(/^did:cowrite:/, "")
 }
 
-export function formatMs(ms: number): string {
-  if (ms < 1000 && ms % 1000 !== 0) return durations.of(ms, "millisecond", "narrow")
-  return durations.of(ms >= 10_000 ? Math.round(ms / 100) / 10 : ms / 1000, "second", "narrow")
-}
-
 /** "0:20.5" since the scene began. */
 export function formatClock(ms: number): string {
   const seconds = (ms % 60_000) / 1000
@@ -26,7 +21,7 @@ export function formatClock(ms: number): string {
 }
 
 export function summarize(move: Move): Summary {
-  if (move.request === undefined) return { agent: "", does: `${formatMs(move.passMs ?? 0)} pass`, resource: "" }
+  if (move.request === undefined) return { agent: "", does: `${durations.ofMs(move.passMs ?? 0, "narrow")} pass`, resource: "" }
   const [line = "", ...rest] = move.request.trimStart().split("\n")
   const [method = "", target = ""] = line.split(/\s+/)
   const route = target.replace(/^.*\/coordination/, "")

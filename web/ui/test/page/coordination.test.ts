@@ -30,6 +30,7 @@ test("who waits for whom is drawn and told, live, and each part of it leads to i
   await two.coordinate("lease", lock)
   await card(lock).locator(`[data-waiter="${second}"]`).waitFor()
   await card(lock).getByText("deploying 4.2").waitFor()
+  await card(lock).getByText(/^[45]m(, | )?(\d+s)? left$/).waitFor()
   expect(await card(lock).locator("[data-holder]").getAttribute("data-holder")).toBe(first)
   await three.coordinate("lease", goals)
   await card(goals).locator(`[data-waiter="${third}"]`).waitFor()
