@@ -1,7 +1,7 @@
 // Where others are writing, and what they have selected, drawn into the text that one edits oneself.
 
 import { EditorSelection, StateEffect, StateField, type ChangeDesc, type Extension } from "@codemirror/state"
-import { Decoration, EditorView, layer, RectangleMarker, WidgetType, type DecorationSet } from "@codemirror/view"
+import { Decoration, EditorView, layer, RectangleMarker, ViewPlugin, WidgetType, type DecorationSet } from "@codemirror/view"
 import { hueOf } from "./authors"
 import { people } from "./people.svelte"
 import type { Agent } from "./wire"
@@ -120,6 +120,33 @@ const selections = layer({
     ),
 })
 
+/** A name that would stick out of the text at either side is moved back into it. */
+const namesWithin = ViewPlugin.define(({ contentDOM }) => {
+  const measure = {
+    key: "names",
+    read: () => {
+      const text = contentDOM.getBoundingClientRect()
+      return [...contentDOM.querySelectorAll<HTMLElement>(".caret .name")].map((name) => {
+        // Where it stands by itself: what moves it does not count in this.
+        const left = name.parentElement!.getBoundingClientRect().left + name.offsetLeft
+        const widest = text.width
+        return { name, widest, by: Math.max(text.left - left, Math.min(0, text.right - left - Math.min(name.offsetWidth, widest))) }
+      })
+    },
+    write: (names: { name: HTMLElement; widest: number; by: number }[]) => {
+      for (const { name, widest, by } of names) {
+        name.style.maxWidth = `${widest}px`
+        name.style.translate = `${by}px`
+      }
+    },
+  }
+  return {
+    update({ docChanged, viewportChanged, geometryChanged, state, startState, view }) {
+      if (docChanged || viewportChanged || geometryChanged || state.field(caretField) !== startState.field(caretField)) view.requestMeasure(measure)
+    },
+  }
+})
+
 const author = "light-dark(oklch(0.46 0.13 var(--hue)), oklch(0.8 0.1 var(--hue)))"
 
 const look = EditorView.theme({
@@ -150,6 +177,9 @@ const look = EditorView.theme({
     background: "var(--author)",
     color: "var(--sheet)",
     font: "600 0.72rem/1.4 var(--ui)",
+    boxSizing: "border-box",
+    overflow: "hidden",
+    textOverflow: "ellipsis",
     whiteSpace: "nowrap",
     pointerEvents: "none",
     // The name goes, so that it covers no text for long; pointing at the caret brings it back.
@@ -161,7 +191,7 @@ const look = EditorView.theme({
   ".caret.agent .name": { borderRadius: "1px" },
 })
 
-export const carets: Extension = [caretField, selections, look]
+export const carets: Extension = [caretField, selections, namesWithin, look]
 
 export function showCarets(view: EditorView, shown: readonly Caret[]): void {
   view.dispatch({ effects: replaceCarets.of(shown) })

@@ -2,7 +2,7 @@ import * as Automerge from "@automerge/automerge"
 import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { DocumentRef, SectionId } from "../../src/lib/wire"
-import { admin, caller, launch, Reader, replica, sectionId, serverUrl, type Caller } from "./world"
+import { admin, caller, launch, phone, Reader, replica, sectionId, serverUrl, type Caller } from "./world"
 
 interface Root {
   sections: Record<SectionId, { body: string }>
@@ -128,6 +128,30 @@ test("what somebody has selected is seen by others, and stays with its words", a
   await field.press("ArrowRight")
   await b.section(goals).locator(".selected").waitFor({ state: "detached" })
   await Promise.all([a.close(), b.close()])
+})
+
+test("on a phone the names at carets stay within the text, however long they are", async () => {
+  const document = await admin.create("Narrow", "# Plan\n\n## Goals\n\nWe all agree on this.\n")
+  const goals = sectionId(document, "Goals")
+  const reader = await Reader.open(browser, phone)
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await reader.live()
+  await reader.write(goals)
+  const long = await caller(`agent-${"with-a-long-name-".repeat(3)}end`, "editor")
+  for (const [writer, from, to] of [
+    [long, "this", "that"],
+    [alpha, "on that.", "on that, very much so."],
+  ] as const) {
+    await writer.write(document.slug, goals, (text) => text.replace(from, to))
+    const name = reader.section(goals).locator(".caret .name", { hasText: writer.agent })
+    const within = () =>
+      name.evaluate((name) => {
+        const [box, text] = [name.getBoundingClientRect(), name.closest(".cm-content")!.getBoundingClientRect()]
+        return box.left > text.left - 1 && box.right < text.right + 1
+      })
+    await expect.poll(within, { message: writer.agent }).toBe(true)
+  }
+  await reader.close()
 })
 
 test("what one wrote is undone after the editor was closed, others wrote, and it was opened again", async () => {

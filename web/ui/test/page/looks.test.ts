@@ -119,6 +119,8 @@ test.each([
   await look("ask")
   await page.keyboard.press("Escape")
   await reader.write(goals)
+  await set.alpha.write(document.slug, goals, (text) => text.replace("refused", "ever refused"))
+  await reader.section(goals).locator(".caret .name").waitFor()
   await look("editor")
   await page.keyboard.press("Escape")
   await page.getByText(/1 removed section/).click()

@@ -6,6 +6,7 @@ import type { Document, DocumentRef } from "../../src/lib/wire"
 import { caller, replica, sectionId, type Caller } from "./world"
 
 export interface Stage {
+  alpha: Caller
   ann: Caller
   document: Document & { slug: DocumentRef }
   /** Takes the leases and places again, which do not last for ever. */
@@ -102,6 +103,7 @@ export async function stage(): Promise<Stage> {
   await coordinate()
   const open = await Promise.all([replica(alpha, document), replica(beta, document), replica(gamma, notes)])
   return {
+    alpha,
     ann,
     document,
     coordinate,

@@ -1,5 +1,6 @@
 // What the tests of the page share: a running server, its administrator, Chromium and stock Node clients.
 
+import { setTimeout as pass } from "node:timers/promises"
 import { Repo, type AutomergeUrl, type DocHandle, type PeerId } from "@automerge/automerge-repo"
 import { WebSocketClientAdapter } from "@automerge/automerge-repo-network-websocket"
 import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from "playwright-core"
@@ -24,6 +25,7 @@ export class Caller {
     readonly agent = "",
   ) {}
 
+  /** Asks again as long as the server is too busy, and as late as it says. */
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     const response = await fetch(`${serverUrl}/api/v1${path}`, {
       method,
@@ -31,6 +33,11 @@ export class Caller {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     const answer = await response.text()
+    const later = response.status === 503 && response.headers.get("Retry-After")
+    if (later) {
+      await pass(Number(later) * 1_000)
+      return this.call(method, path, body)
+    }
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${answer}`)
     return JSON.parse(answer) as T
   }
