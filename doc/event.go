@@ -44,6 +44,8 @@ const (
 	DocumentRestored       EventType = "document.restored"
 	DocumentBlocked        EventType = "document.blocked"
 	DocumentUnblocked      EventType = "document.unblocked"
+	DocumentShared         EventType = "document.shared"   // a link was made
+	DocumentUnshared       EventType = "document.unshared" // a link was ended before its time
 	SectionCreated         EventType = "section.created"
 	SectionEdited          EventType = "section.edited"
 	SectionMoved           EventType = "section.moved"

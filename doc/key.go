@@ -57,6 +57,7 @@ type Key struct {
 	Role      Role
 	Pattern   string          // which documents: "*" all, else a glob on slugs with *
 	Document  crdt.DocumentID // not zero: a share link, for this document alone
+	Maker     Agent           // of a share link: who made it; "" for one that was made before this was kept
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: never
 	RevokedAt time.Time // zero: not
@@ -94,7 +95,7 @@ func (k Key) Live(now time.Time) bool {
 
 // CanRead says whether the key may read the document.
 func (k Key) CanRead(m Meta) bool {
-	if k.Document != (crdt.DocumentID{}) {
+	if k.IsShare() {
 		return k.Document == m.ID
 	}
 	return k.CoversSlug(m.Slug)
@@ -102,6 +103,12 @@ func (k Key) CanRead(m Meta) bool {
 
 // CanWrite says whether the key may write to the document and lease its sections.
 func (k Key) CanWrite(m Meta) bool { return k.Role != Viewer && k.CanRead(m) }
+
+// IsShare says whether the key is a share link.
+func (k Key) IsShare() bool { return k.Document != (crdt.DocumentID{}) }
+
+// AdministersAll says whether the key is an admin's for all documents, those to come too.
+func (k Key) AdministersAll() bool { return k.Role == Admin && k.Pattern == "*" && !k.IsShare() }
 
 // CoversSlug says whether the key's pattern covers a document of that slug. Documents without one are
 // covered by "*" alone.

@@ -13,8 +13,10 @@ import (
 	"cowrite/doc/code"
 )
 
-// keyPoll is how often the keys are looked at for changes by other processes and for ends that came.
-const keyPoll = 250 * time.Millisecond
+const (
+	keyPoll   = 250 * time.Millisecond // how often the keys are looked at for changes by other processes and for ends that came
+	shareDrop = time.Hour              // how often share links that ended long ago are dropped
+)
 
 // Keyring is who may do what: it makes, finds and revokes keys. It keeps nothing in memory, so that a key
 // revoked by another process opens nothing from the next request on.
@@ -35,7 +37,8 @@ func OpenKeyring(store Store, now func() time.Time, random io.Reader) *Keyring {
 	return &Keyring{store, now, random}
 }
 
-// Create makes a key for k's agent, kind, role, pattern, document and end; the secret is given out this once.
+// Create makes a key for k's agent, kind, role, pattern, document and end; the secret is given out this once. A share link
+// that its document's log tells of is made by [Library.Share].
 // INVALID_AGENT, INVALID_ROLE, BAD_REQUEST.
 func (r *Keyring) Create(ctx context.Context, k Key) (Key, Secret, error) {
 	secret, err := NewSecret(r.random)
@@ -58,15 +61,13 @@ func (r *Keyring) Import(ctx context.Context, k Key, s Secret) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	id, err := uuid.NewRandomFromReader(r.random)
-	if err != nil {
-		return Key{}, fmt.Errorf("name key: %w", err)
-	}
 	if k.Kind == "" {
 		k.Kind = Program
 	}
-	k.ID, k.Digest, k.Pattern = KeyID(id.String()), s.Digest(), pattern
-	k.CreatedAt, k.RevokedAt = r.now().UTC().Truncate(time.Millisecond), time.Time{}
+	k.Pattern = pattern
+	if err := k.made(s, r.now(), r.random); err != nil {
+		return Key{}, err
+	}
 	switch err := r.store.AddKey(ctx, k); {
 	case errors.Is(err, ErrConflict):
 		return r.store.Key(ctx, k.Digest)
@@ -74,6 +75,17 @@ func (r *Keyring) Import(ctx context.Context, k Key, s Secret) (Key, error) {
 		return Key{}, fmt.Errorf("add key: %w", err)
 	}
 	return k, nil
+}
+
+// made gives a key its id and time of making, and the digest of its secret.
+func (k *Key) made(s Secret, now time.Time, random io.Reader) error {
+	id, err := uuid.NewRandomFromReader(random)
+	if err != nil {
+		return fmt.Errorf("name key: %w", err)
+	}
+	k.ID, k.Digest = KeyID(id.String()), s.Digest()
+	k.CreatedAt, k.RevokedAt = now.UTC().Truncate(time.Millisecond), time.Time{}
+	return nil
 }
 
 // Authenticate finds the live key of a secret: UNAUTHORIZED or KEY_REVOKED.
@@ -126,14 +138,6 @@ func (r *Keyring) People(ctx context.Context, among []Agent) ([]Agent, error) {
 	return people, nil
 }
 
-// Revoke ends a key. KEY_NOT_FOUND.
-func (r *Keyring) Revoke(ctx context.Context, id KeyID) error {
-	if err := r.store.RevokeKey(ctx, id, r.now().UTC().Truncate(time.Millisecond)); err != nil {
-		return keyError("revoke key", err)
-	}
-	return nil
-}
-
 // keyError is why a key was not changed.
 func keyError(doing string, err error) error {
 	if errors.Is(err, ErrNotFound) {
@@ -145,22 +149,25 @@ func keyError(doing string, err error) error {
 // Run follows the keys, also as other processes change them, until ctx ends. Within half a second of a key's
 // end (revoked, or its time is up) ended is called with its id, and retired with its agent if it was the
 // agent's last, also when the key was made only just before. Keys that had ended before Run began are not
-// reported. A store that fails is asked again.
+// reported. Who watches the document of a share link that ended is woken, since another process may have ended it. At the
+// beginning and every hour share links that ended longer than [SharesKept] ago are dropped. A store that fails is asked again.
 func (r *Keyring) Run(ctx context.Context, ended func(KeyID), retired func(Agent), failed func(error)) {
-	tick := time.NewTicker(keyPoll)
+	tick, drop := time.NewTicker(keyPoll), time.NewTicker(shareDrop)
 	defer tick.Stop()
+	defer drop.Stop()
 	var watch keyWatch
-	if err := watch.look(ctx, r, nil, nil); err != nil {
-		failed(err)
-	}
+	err := errors.Join(watch.look(ctx, r, nil, nil), r.dropShares(ctx))
 	for {
+		if err != nil && ctx.Err() == nil {
+			failed(err)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := watch.look(ctx, r, ended, retired); err != nil && ctx.Err() == nil {
-				failed(err)
-			}
+			err = watch.look(ctx, r, ended, retired)
+		case <-drop.C:
+			err = r.dropShares(ctx)
 		}
 	}
 }
@@ -204,6 +211,9 @@ func (w *keyWatch) look(ctx context.Context, r *Keyring, ended func(KeyID), reti
 			continue
 		}
 		ended(k.ID)
+		if k.IsShare() {
+			r.store.Wake(k.Document)
+		}
 		if !agents[k.Agent] {
 			agents[k.Agent] = true // retired once, however many keys ended
 			retired(k.Agent)

@@ -64,7 +64,7 @@ func (l *Library) Sight(k Key) *Sight {
 func (s *Sight) Name(ctx context.Context, r lease.Resource) (name string, ok bool, err error) {
 	id, sid, isSection := ParseSectionResource(r)
 	if !isSection {
-		return string(r), s.key.Document == (crdt.DocumentID{}), nil
+		return string(r), !s.key.IsShare(), nil
 	}
 	d, known := s.documents[id]
 	if !known {

@@ -71,6 +71,7 @@ type Limits struct {
 	MessageBytes  int // of a posted event's payload; 64 KiB
 	PostedBytes   int // of the payloads of all that is posted to a document (Meta.Posted), before it takes in no more; 64 MiB
 	ChangeBytes   int // of one change that is brought in, after inflation; 16 MiB
+	Shares        int // live share links of a document; 100
 	DocumentBytes int // that a document may take in the store before it takes in no more changes (Meta.Bytes); 64 MiB
 	EngineBytes   int // of all documents that the engine holds, as estimated; 2 GiB
 	Unused        int // documents that nobody has open and that are kept for who comes back; 1,024
@@ -84,7 +85,7 @@ func (l Limits) withDefaults() Limits {
 	}{
 		{&l.MarkdownBytes, 4 << 20}, {&l.SavedBytes, 32 << 20}, {&l.SectionBytes, 1 << 20}, {&l.Sections, 2000}, {&l.TitleBytes, 512},
 		{&l.MessageBytes, 64 << 10}, {&l.PostedBytes, 64 << 20}, {&l.ChangeBytes, 16 << 20}, {&l.DocumentBytes, 64 << 20},
-		{&l.EngineBytes, 2 << 30}, {&l.Unused, 1024}, {&l.Queue, 256},
+		{&l.Shares, 100}, {&l.EngineBytes, 2 << 30}, {&l.Unused, 1024}, {&l.Queue, 256},
 	} {
 		if *f.field == 0 {
 			*f.field = f.value

@@ -14,6 +14,7 @@ var (
 	ErrNotFound  = errors.New("not found")
 	ErrSlugTaken = errors.New("slug is taken, or was once")
 	ErrConflict  = errors.New("the log is not where it was expected to be")
+	ErrTooMany   = errors.New("there are as many as there may be")
 	ErrInUse     = errors.New("in use by another server")
 )
 
@@ -50,6 +51,22 @@ type Append struct {
 
 	// Deletion makes the document a tombstone, which still takes appends; the zero Deletion restores it; nil: as it is.
 	Deletion *Deletion
+
+	Share   *NewShare // a share link of the document to be made
+	Unshare *EndShare // a share link of the document to be ended
+}
+
+// NewShare is a share link about to be made, a key for the document that is appended to. ErrTooMany when Limit of the
+// document's links are live at its CreatedAt, ErrConflict when its id or digest exists.
+type NewShare struct {
+	Key
+	Limit int
+}
+
+// EndShare revokes a share link. ErrConflict when the document has no such link that is live at that instant.
+type EndShare struct {
+	ID KeyID
+	At time.Time
 }
 
 // AnySeq in Append.Expect expects nothing.
@@ -76,7 +93,7 @@ type Store interface {
 	// Append adds to a document and returns the events as they now stand in the log. ErrConflict when the document's last
 	// event is not the one expected, or its last change not the one in front of Changes. Hashes are not looked at: that no
 	// change is there twice is the caller's to see to. Numbers in Logged that are no rows are passed over. ErrNotFound,
-	// ErrSlugTaken.
+	// ErrSlugTaken, and what NewShare and EndShare say.
 	Append(ctx context.Context, id crdt.DocumentID, a Append) ([]Event, error)
 
 	// Document finds by id, FindSlug by a present or former slug; tombstones too. ErrNotFound.
@@ -127,6 +144,9 @@ type Store interface {
 	// need not be there yet. The channel is never closed; stop may be called again.
 	Watch(id crdt.DocumentID) (wake <-chan struct{}, stop func())
 
+	// Wake is for what another process appended: the document's watchers receive.
+	Wake(id crdt.DocumentID)
+
 	// LoadLeases and SaveLeases keep the lease state, of each resource and agent the last record, and the highest fence;
 	// SaveLeases appends the events in the same transaction. Events for a document that does not exist are dropped.
 	LoadLeases(ctx context.Context) (lease.State, error)
@@ -149,6 +169,11 @@ type Store interface {
 	Keys(ctx context.Context) ([]Key, error)
 	RevokeKey(ctx context.Context, id KeyID, at time.Time) error
 	SetKeyKind(ctx context.Context, id KeyID, kind Kind) error
+
+	// DropShares removes share links that had ended, by their time or revoked, before an instant: the first to end, at most
+	// limit. It says how many.
+	DropShares(ctx context.Context, before time.Time, limit int) (dropped int, err error)
+
 	People(ctx context.Context, among []Agent) ([]Agent, error)
 
 	// KeysVersion changes whenever any process changed the keys, and at nothing else.

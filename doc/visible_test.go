@@ -54,7 +54,6 @@ func TestWhatALogTellsAShareLink(t *testing.T) {
 		id, sid := s.Meta.ID, s.Sections[0].ID
 		link := doc.Key{Agent: "guest", Role: doc.Viewer, Pattern: "*", Document: id}
 		hidden := []lease.Resource{"lock:hidden", doc.SectionResource(other.Meta.ID, other.Sections[0].ID)}
-		admin := doc.Key{Agent: "root", Role: doc.Admin, Pattern: "*"}
 
 		must := func(_ any, err error) {
 			t.Helper()
@@ -123,8 +122,11 @@ func TestWhatALogTellsAShareLink(t *testing.T) {
 		a.at.Detach()
 		b.at.Detach()
 		time.Sleep(10 * time.Second) // typing is logged
-		must(w.Block(t.Context(), admin, "essay", "too large"))
-		must(w.Unblock(t.Context(), admin, "essay"))
+		shared, _, err := w.Share(t.Context(), alice, id, time.Hour)
+		must(nil, err)
+		must(nil, doc.OpenKeyring(w.store, nil, nil).Revoke(t.Context(), shared.ID))
+		must(w.Block(t.Context(), root, "essay", "too large"))
+		must(w.Unblock(t.Context(), root, "essay"))
 		must(nil, w.Delete(t.Context(), alice, id))
 		must(w.Restore(t.Context(), alice, "essay"))
 

@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"cowrite/crdt"
 	"cowrite/doc"
 	"cowrite/doc/code"
 )
@@ -92,13 +91,13 @@ func (s *Server) requireKey(ctx huma.Context, next func(huma.Context)) {
 // requireAdmin lets in administrators of all documents alone: a key for some must not make one for all, nor look at the
 // whole server.
 func requireAdmin(k doc.Key) error {
-	if k.Role != doc.Admin || k.Pattern != "*" || k.Document != (crdt.DocumentID{}) {
+	if !k.AdministersAll() {
 		return code.New(code.Forbidden, "this needs an admin's key for all documents")
 	}
 	return nil
 }
 
-// forAdmins does the same as authenticateOperation for handlers that are not operations, and as requireAdmin.
+// forAdmins does the same as requireKey and requireAdmin for handlers that are not operations.
 func (s *Server) forAdmins(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := s.authenticate(r)

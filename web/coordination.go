@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"cowrite/crdt"
 	"cowrite/doc"
 	"cowrite/doc/code"
 	"cowrite/lease"
@@ -131,7 +130,7 @@ func (s *Server) coordinated(ctx context.Context, name string, toLease bool) (le
 		switch {
 		case toLease && key.Role == doc.Viewer:
 			return "", code.New(code.Forbidden, "viewers hold no leases")
-		case key.Document != (crdt.DocumentID{}):
+		case key.IsShare():
 			return "", code.New(code.Forbidden, "a share link shows one document's sections alone")
 		}
 		return lease.Resource(name), nil

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"cowrite/crdt"
 	"cowrite/doc"
 	"cowrite/doc/code"
 	"cowrite/lease"
@@ -204,7 +203,7 @@ func (s *Server) readAgent(ctx context.Context, in *readAgentInput) (*readAgentO
 	if err != nil {
 		return nil, err
 	}
-	if keyOf(ctx).Document != (crdt.DocumentID{}) {
+	if keyOf(ctx).IsShare() {
 		return nil, code.New(code.Forbidden, "a share link shows one document, and an agent's standing is of the whole server")
 	}
 	sight := s.library.Sight(keyOf(ctx))

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"cowrite/crdt"
 	"cowrite/doc"
 	"cowrite/doc/code"
 )
@@ -21,18 +20,19 @@ type KeyEntry struct {
 	ExpiresAt string    `json:"expiresAt,omitempty" format:"date-time"`
 	RevokedAt string    `json:"revokedAt,omitempty" format:"date-time"`
 	Share     string    `json:"share,omitempty" doc:"Of a share link: the slug or documentId of its one document."`
+	Maker     doc.Agent `json:"maker,omitempty" doc:"Of a share link: who made it."`
 }
 
 func (s *Server) keyEntry(ctx context.Context, k doc.Key) KeyEntry {
 	return KeyEntry{
 		ID: k.ID, Agent: k.Agent, Kind: k.Kind, Role: k.Role, Documents: k.Pattern, CreatedAt: doc.FormatTime(k.CreatedAt),
-		ExpiresAt: formatOptional(k.ExpiresAt), RevokedAt: formatOptional(k.RevokedAt), Share: s.shared(ctx, k),
+		ExpiresAt: formatOptional(k.ExpiresAt), RevokedAt: formatOptional(k.RevokedAt), Share: s.shared(ctx, k), Maker: k.Maker,
 	}
 }
 
 // shared names the document of a share link, for a caller who may read it.
 func (s *Server) shared(ctx context.Context, k doc.Key) string {
-	if k.Document == (crdt.DocumentID{}) {
+	if !k.IsShare() {
 		return ""
 	}
 	if meta, err := s.library.Find(ctx, keyOf(ctx), k.Document.String()); err == nil {
@@ -80,7 +80,7 @@ func (s *Server) keyRoutes() {
 	register(s, route{
 		id: "revoke-key", method: http.MethodDelete, path: "/keys/{id}", tag: tag, status: http.StatusOK,
 		summary: "Revoke a key or share link",
-		about:   "What is open in its name is closed within a second. Administrators of all documents only.",
+		about:   "What is open in its name is closed within a second. Administrators of all documents; of a share link also who made it, and who administers its document, and the document's log says so.",
 		refuses: []code.Code{code.Forbidden, code.KeyNotFound},
 	}, s.revokeKey)
 }
@@ -178,11 +178,8 @@ type revokeKeyOutput struct {
 }
 
 func (s *Server) revokeKey(ctx context.Context, in *revokeKeyInput) (*revokeKeyOutput, error) {
-	if err := requireAdmin(keyOf(ctx)); err != nil {
-		return nil, err
-	}
 	id := doc.KeyID(in.ID)
-	if err := s.keyring.Revoke(ctx, id); err != nil {
+	if err := s.keyring.RevokeFor(ctx, keyOf(ctx), id); err != nil {
 		return nil, err
 	}
 	s.KeyEnded(id)

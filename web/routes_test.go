@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -282,10 +283,14 @@ func TestKeysAndShares(t *testing.T) {
 		if list := w.ok("guest", "GET", "/documents", ""); len(list.body["documents"].([]any)) != 1 {
 			t.Errorf("a guest is shown %v", list)
 		}
+		log := w.ok("guest", "GET", "/documents/paper/events", "").raw
+		if !bytes.Contains(log, []byte(`"event_type":"document.shared"`)) || !bytes.Contains(log, []byte(share.str("id"))) || bytes.Contains(log, []byte("cw_")) {
+			t.Errorf("the log says of the links %s", log)
+		}
 		shown := 0
 		for _, k := range w.ok(root, "GET", "/keys", "").body["keys"].([]any) {
 			k := k.(map[string]any)
-			if k["share"] == "paper" && k["id"] == share.str("id") {
+			if k["share"] == "paper" && k["maker"] == alpha && k["id"] == share.str("id") {
 				shown++
 			}
 			if _, ok := k["key"]; ok {
@@ -295,6 +300,20 @@ func TestKeysAndShares(t *testing.T) {
 		if shown != 1 {
 			t.Errorf("the share link is listed %d times", shown)
 		}
+		w.document("team-paper")
+		for _, as := range []string{tom, warden} { // who made it, and who administers its document
+			link := w.ok(tom, "POST", "/documents/team-paper/shares", "")
+			w.secrets["team-guest"] = doc.Secret(link.str("key"))
+			w.ok("team-guest", "GET", "/documents/team-paper", "")
+			w.ok(as, "DELETE", "/keys/"+link.str("id"), "")
+			if a := w.do(request{as: "team-guest", method: "GET", path: "/documents/team-paper"}); a.str("error") != "KEY_REVOKED" {
+				t.Errorf("a link that %s ended: %v", as, a)
+			}
+		}
+		for range w.library.Limits().Shares {
+			w.ok(tom, "POST", "/documents/team-paper/shares", "")
+		}
+		w.play(t, []scenario{{name: "share too often", as: tom, method: "POST", path: "/documents/team-paper/shares", status: 409, code: "TOO_MANY_SHARES", facts: map[string]string{"limit": "100"}}})
 		w.server.opts.PublicURL = "https://docs.test/"
 		if link := w.ok(alpha, "POST", "/documents/paper/shares", `{}`).str("url"); !strings.HasPrefix(link, "https://docs.test/d/paper?token=cw_") {
 			t.Errorf("under another origin the link is %s", link)
@@ -306,7 +325,10 @@ func TestKeysAndShares(t *testing.T) {
 		}
 		w.play(t, []scenario{
 			{name: "a guest reads what is gone", as: "guest", method: "GET", path: "/documents/" + id, status: 410, code: "DOCUMENT_DELETED"},
-			{name: "revoke a link", as: root, method: "DELETE", path: "/keys/" + share.str("id"), status: 200},
+			{name: "another revokes a link", as: beta, method: "DELETE", path: "/keys/" + share.str("id"), status: 403, code: "FORBIDDEN"},
+			{name: "an admin of other documents does", as: warden, method: "DELETE", path: "/keys/" + share.str("id"), status: 403, code: "FORBIDDEN"},
+			{name: "an editor revokes nothing", as: alpha, method: "DELETE", path: "/keys/none", status: 403, code: "FORBIDDEN"},
+			{name: "its maker revokes a link", as: alpha, method: "DELETE", path: "/keys/" + share.str("id"), status: 200},
 			{name: "a guest without a link", as: "guest", method: "GET", path: "/documents/" + id, status: 401, code: "KEY_REVOKED"},
 		})
 	})

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/rand"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,9 +18,10 @@ func (s *Server) shareRoutes() {
 	register(s, route{
 		id: "create-share", method: http.MethodPost, path: "/documents/{slug}/shares", tag: "keys", status: http.StatusCreated,
 		summary: "Make a share link",
-		about:   "A link with which anybody may read this one document until it expires. It is a viewer's key, listed and revoked like one. Made by those who may write to the document.",
+		about: "A link with which anybody may read this one document until it expires. It is a viewer's key, listed among the keys until a week after its end. Made by those who may write " +
+			"to the document, whose log says so; whoever made it may end it sooner: `DELETE /keys/{id}`. At most 100 of a document's links are live.",
 		body:    smallBody,
-		refuses: append([]code.Code{code.InvalidDuration}, ofDocuments...),
+		refuses: append([]code.Code{code.InvalidDuration, code.TooManyShares}, ofDocuments...),
 	}, s.createShare)
 }
 
@@ -46,19 +46,11 @@ func (s *Server) createShare(ctx context.Context, in *createShareInput) (*create
 	if err != nil {
 		return nil, err
 	}
-	if !keyOf(ctx).CanWrite(meta) {
-		return nil, code.New(code.Forbidden, "viewers make no share links")
-	}
 	life := shareLife
 	if in.Body != nil && in.Body.ExpiresIn > 0 {
 		life = seconds(in.Body.ExpiresIn)
 	}
-	// A name of its own, so that two visitors are two in the document's presence, and so that the link's end
-	// ends nothing of its maker's.
-	guest := doc.Agent("guest-" + strings.ToLower(rand.Text()[:8]))
-	k, secret, err := s.keyring.Create(ctx, doc.Key{
-		Agent: guest, Kind: doc.Person, Role: doc.Viewer, Pattern: "*", Document: meta.ID, ExpiresAt: s.now().Add(life),
-	})
+	k, secret, err := s.library.Share(ctx, keyOf(ctx), meta.ID, life)
 	if err != nil {
 		return nil, err
 	}

@@ -271,7 +271,7 @@ type docShare struct {
 }
 
 func (docShare) Help() string {
-	return `It prints the link, when it ends, and the id to end it sooner with:
+	return `It prints the link, when it ends, and the id to end it sooner with, by the same key:
 
     cowrite doc share plan --for 72h
     cowrite keys revoke --remote ID`

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"cowrite/cmd/cowrite/client"
-	"cowrite/crdt"
 	"cowrite/doc"
 	"cowrite/doc/sqlite"
 	"cowrite/web"
@@ -18,7 +17,7 @@ import (
 
 type keysCommand struct {
 	Create keysCreate `cmd:"" help:"Make a key and print it, alone, on standard output. It cannot be shown again."`
-	List   keysList   `cmd:"" help:"List the keys: id, agent, role, documents, kind, made, state. The secrets are not stored."`
+	List   keysList   `cmd:"" help:"List the keys: id, agent, role, documents, kind, when and (of a share link) by whom made, state. The secrets are not stored."`
 	Set    keysSet    `cmd:"" help:"Say whether a program or a person acts with a key: who signs in at the page with a program's is taken for a person."`
 	Revoke keysRevoke `cmd:"" help:"End a key, or a link that doc share made. A running server closes what it opened within a second."`
 }
@@ -26,7 +25,7 @@ type keysCommand struct {
 // keysAt is where a command on keys works: on the data folder, or with an administrator's key on a running server.
 type keysAt struct {
 	folder
-	Remote bool `help:"Ask the server at --url, with an administrator's key, in place of opening the data folder."`
+	Remote bool `help:"Ask the server at --url, with an administrator's key, in place of opening the data folder. Who made a share link may revoke it so."`
 	asking
 }
 
@@ -67,8 +66,8 @@ func keyEntry(k doc.Key) web.KeyEntry {
 	if !k.RevokedAt.IsZero() {
 		e.RevokedAt = doc.FormatTime(k.RevokedAt)
 	}
-	if k.Document != (crdt.DocumentID{}) {
-		e.Share = k.Document.String()
+	if k.IsShare() {
+		e.Share, e.Maker = k.Document.String(), k.Maker
 	}
 	return e
 }
@@ -157,7 +156,11 @@ type keyList struct {
 func (c keysList) Run(ctx context.Context, p *Program) error {
 	show := func(out *printer, all keyList) {
 		for _, k := range all.Keys {
-			out.row(k.ID, k.Agent, k.Role, cmp.Or(k.Share, k.Documents), k.Kind, out.time(k.CreatedAt), keyState(k, out))
+			made := out.time(k.CreatedAt)
+			if k.Maker != "" {
+				made += " by " + string(k.Maker)
+			}
+			out.row(k.ID, k.Agent, k.Role, cmp.Or(k.Share, k.Documents), k.Kind, made, keyState(k, out))
 		}
 	}
 	if c.Remote {

@@ -55,6 +55,7 @@ const (
 	QueueFull     Code = "QUEUE_FULL"
 	Deadlock      Code = "DEADLOCK"
 	TooManyLeases Code = "TOO_MANY_LEASES"
+	TooManyShares Code = "TOO_MANY_SHARES"
 	BaseRequired  Code = "BASE_REQUIRED"
 	BadChange     Code = "BAD_CHANGE"
 	TextNotFound  Code = "TEXT_NOT_FOUND"
@@ -134,6 +135,7 @@ var Table = map[Code]Entry{
 	QueueFull:     {http.StatusConflict, 0, mcpRefused},
 	Deadlock:      {http.StatusConflict, 0, mcpRefused},
 	TooManyLeases: {http.StatusTooManyRequests, 0, mcpRefused},
+	TooManyShares: {http.StatusConflict, 0, mcpRefused},
 	BaseRequired:  {http.StatusPreconditionRequired, 0, mcpRefused},
 	BadChange:     {http.StatusUnprocessableEntity, 4422, mcpInvalid},
 	TextNotFound:  {http.StatusConflict, 0, mcpRefused},

@@ -117,6 +117,16 @@ func add(t tx, h *head, a doc.Append) ([]doc.Event, error) {
 	if err := markLogged(t, h, a.Logged); err != nil {
 		return nil, err
 	}
+	if a.Share != nil {
+		if err := addShare(t, h, *a.Share); err != nil {
+			return nil, err
+		}
+	}
+	if a.Unshare != nil {
+		if err := endShare(t, h, *a.Unshare); err != nil {
+			return nil, err
+		}
+	}
 	events, err := addEvents(t, h, a.Events)
 	if err != nil {
 		return nil, err

@@ -7,32 +7,32 @@ import (
 	"fmt"
 	"time"
 
-	"cowrite/crdt"
 	"cowrite/doc"
 )
 
 // AddKey adds a key.
 func (s *Store) AddKey(ctx context.Context, k doc.Key) error {
-	err := s.write(ctx, func(t tx) error {
-		var there bool
-		if err := t.row(`SELECT EXISTS (SELECT 1 FROM keys WHERE id = ? OR digest = ?)`, k.ID, k.Digest[:]).Scan(&there); err != nil {
-			return err
-		}
-		if there {
-			return fmt.Errorf("its id or digest exists: %w", doc.ErrConflict)
-		}
-		var document any
-		if k.Document != (crdt.DocumentID{}) {
-			document = k.Document[:]
-		}
-		return t.exec(`INSERT INTO keys (id, digest, agent, kind, role, pattern, document, created_at, expires_at, revoked_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			k.ID, k.Digest[:], k.Agent, k.Kind, k.Role, k.Pattern, document, k.CreatedAt.UnixMilli(), optional(k.ExpiresAt), optional(k.RevokedAt))
-	})
-	if err != nil {
+	if err := s.write(ctx, func(t tx) error { return addKey(t, k) }); err != nil {
 		return fmt.Errorf("add key: %w", err)
 	}
 	return nil
+}
+
+func addKey(t tx, k doc.Key) error {
+	var there bool
+	if err := t.row(`SELECT EXISTS (SELECT 1 FROM keys WHERE id = ? OR digest = ?)`, k.ID, k.Digest[:]).Scan(&there); err != nil {
+		return err
+	}
+	if there {
+		return fmt.Errorf("its id or digest exists: %w", doc.ErrConflict)
+	}
+	var document any
+	if k.IsShare() {
+		document = k.Document[:]
+	}
+	return t.exec(`INSERT INTO keys (id, digest, agent, kind, role, pattern, document, maker, created_at, expires_at, revoked_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		k.ID, k.Digest[:], k.Agent, k.Kind, k.Role, k.Pattern, document, k.Maker, k.CreatedAt.UnixMilli(), optional(k.ExpiresAt), optional(k.RevokedAt))
 }
 
 // RevokeKey ends a key, unless it ended earlier.
@@ -93,12 +93,12 @@ func (s *Store) People(ctx context.Context, among []doc.Agent) ([]doc.Agent, err
 	return people, nil
 }
 
-const selectKeys = `SELECT id, digest, agent, kind, role, pattern, document, created_at, expires_at, revoked_at FROM keys`
+const selectKeys = `SELECT id, digest, agent, kind, role, pattern, document, maker, created_at, expires_at, revoked_at FROM keys`
 
 func scanKey(row interface{ Scan(...any) error }) (doc.Key, error) {
 	var k doc.Key
 	var document []byte
-	err := row.Scan(&k.ID, fixed(k.Digest[:]), &k.Agent, &k.Kind, &k.Role, &k.Pattern, &document,
+	err := row.Scan(&k.ID, fixed(k.Digest[:]), &k.Agent, &k.Kind, &k.Role, &k.Pattern, &document, &k.Maker,
 		instant{&k.CreatedAt}, instant{&k.ExpiresAt}, instant{&k.RevokedAt})
 	copy(k.Document[:], document)
 	return k, notFound(err)

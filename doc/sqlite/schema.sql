@@ -64,7 +64,7 @@ CREATE TABLE keys (
   created_at INTEGER NOT NULL,
   expires_at INTEGER,
   revoked_at INTEGER
-, kind TEXT NOT NULL DEFAULT 'agent' CHECK (kind IN ('agent', 'person'))) STRICT;
+, kind TEXT NOT NULL DEFAULT 'agent' CHECK (kind IN ('agent', 'person')), maker TEXT NOT NULL DEFAULT '') STRICT;
 
 CREATE TABLE lease_agents (
   agent    TEXT    PRIMARY KEY,
@@ -143,6 +143,11 @@ CREATE INDEX ledger_by_fence ON ledger (resource, fence) WHERE fence > 0;
 CREATE INDEX ledger_by_resource ON ledger (resource);
 
 CREATE INDEX ledger_of_deadlocks ON ledger (at) WHERE kind = 'deadlock';
+
+CREATE INDEX shares_by_document ON keys (document, coalesce(expires_at, 9223372036854775807)) WHERE document IS NOT NULL AND revoked_at IS NULL;
+
+CREATE INDEX shares_by_end ON keys (min(coalesce(expires_at, 9223372036854775807), coalesce(revoked_at, 9223372036854775807)))
+  WHERE document IS NOT NULL;
 
 CREATE TRIGGER keys_added AFTER INSERT ON keys BEGIN
   UPDATE counters SET value = value + 1 WHERE name = 'keys';

@@ -39,6 +39,9 @@ func (s *Store) Watch(id crdt.DocumentID) (wake <-chan struct{}, stop func()) {
 	}
 }
 
+// Wake tells the document's watchers.
+func (s *Store) Wake(id crdt.DocumentID) { s.watchers.wake(id) }
+
 // wake tells the document's watchers. One that has not yet read its last wake-up needs no second one.
 func (w *watchers) wake(id crdt.DocumentID) {
 	w.mu.Lock()

@@ -142,6 +142,7 @@ func everyCall(ctx context.Context, s doc.Store, id crdt.DocumentID) map[string]
 	errs["SetKeyKind"] = s.SetKeyKind(ctx, "one", doc.Person)
 	_, errs["People"] = s.People(ctx, []doc.Agent{"ada"})
 	errs["RevokeKey"] = s.RevokeKey(ctx, "one", day)
+	_, errs["DropShares"] = s.DropShares(ctx, day, many)
 	_, errs["KeysVersion"] = s.KeysVersion(ctx)
 	return errs
 }

@@ -18,6 +18,9 @@ var keyPromises = []promise{
 	{"revoking keeps an earlier end", revoking},
 	{"people are those with a person's key", people},
 	{"the version changes with the keys", keysVersion},
+	{"a share link is made and ended with the event that says so", shareLinks},
+	{"a document has no more live share links than it may", sharesAreLimited},
+	{"share links that ended are dropped, the first to end first", sharesAreDropped},
 }
 
 func newKey(id doc.KeyID) doc.Key {
@@ -32,9 +35,9 @@ func addKey(t *testing.T, s doc.Store, k doc.Key) {
 }
 
 func keyIsFound(t *testing.T, s doc.Store) {
-	plain, share := newKey("one"), newKey("two")
-	share.Kind, share.Role, share.Pattern, share.Document = doc.Person, doc.Viewer, "", crdt.DocumentID(uuid.New())
-	share.ExpiresAt, share.RevokedAt = day.Add(time.Hour), day.Add(time.Minute)
+	plain := newKey("one")
+	share := newShare("two", crdt.DocumentID(uuid.New()))
+	share.Pattern, share.Maker, share.RevokedAt = "", "bob", day.Add(time.Minute)
 	for _, k := range []doc.Key{plain, share} {
 		addKey(t, s, k)
 		if got := must[doc.Key](t)(s.Key(t.Context(), k.Digest)); got != k {
@@ -146,6 +149,8 @@ func people(t *testing.T, s doc.Store) {
 
 func keysVersion(t *testing.T, s doc.Store) {
 	version := func() int64 { t.Helper(); return must[int64](t)(s.KeysVersion(t.Context())) }
+	shared := newDocument("shared")
+	create(t, s, shared)
 	last := version()
 	for _, step := range []struct {
 		name string
@@ -155,6 +160,9 @@ func keysVersion(t *testing.T, s doc.Store) {
 		{"add another", func() error { return s.AddKey(t.Context(), newKey("two")) }},
 		{"make it a person's", func() error { return s.SetKeyKind(t.Context(), "one", doc.Person) }},
 		{"revoke", func() error { return s.RevokeKey(t.Context(), "one", day) }},
+		{"share", func() error { return share(t, s, shared.ID, newShare("link", shared.ID), 1) }},
+		{"unshare", func() error { return unshare(t, s, shared.ID, "link", day) }},
+		{"drop", func() error { _, err := s.DropShares(t.Context(), day.Add(time.Hour), 1); return err }},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
@@ -168,6 +176,9 @@ func keysVersion(t *testing.T, s doc.Store) {
 	create(t, s, newDocument("plan"), posted(1)...)
 	if err := s.SetKeyKind(t.Context(), "one", doc.Person); err != nil { // which it is
 		t.Fatal(err)
+	}
+	if n := must[int](t)(s.DropShares(t.Context(), day.Add(time.Hour), 9)); n != 0 {
+		t.Errorf("%d links are dropped where none are", n)
 	}
 	if now := version(); now != last {
 		t.Errorf("what changes no key changed the version from %d to %d", last, now)

@@ -121,7 +121,12 @@ func (s *Memory) Create(ctx context.Context, m doc.Meta, first doc.Append) ([]do
 		s.slugs[m.Slug] = d
 	}
 	first.Expect = doc.AnySeq
-	return s.add(d, first)
+	events, err := s.add(d, first)
+	if err != nil {
+		s.documents = s.documents[:len(s.documents)-1]
+		delete(s.slugs, m.Slug)
+	}
+	return events, err
 }
 
 // Append adds to a document.
@@ -157,6 +162,14 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 	}
 	if err := follow(d.saved.Upto+int64(len(d.changes)), a.Changes); err != nil {
 		return nil, err
+	}
+	keys, err := s.share(d.meta.ID, a)
+	if err != nil {
+		return nil, err
+	}
+	if a.Share != nil || a.Unshare != nil {
+		s.keys = keys
+		s.version++
 	}
 	if a.Slug != "" {
 		s.slugs[a.Slug] = d
@@ -208,14 +221,55 @@ func (s *Memory) add(d *memoryDocument, a doc.Append) ([]doc.Event, error) {
 	}
 	d.weigh()
 	if len(added) > 0 {
-		for _, c := range s.watchers[d.meta.ID] {
-			select {
-			case c <- struct{}{}:
-			default:
-			}
-		}
+		s.wake(d.meta.ID)
 	}
 	return cloneEvents(added), nil
+}
+
+// Wake tells the document's watchers.
+func (s *Memory) Wake(id crdt.DocumentID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wake(id)
+}
+
+func (s *Memory) wake(id crdt.DocumentID) {
+	for _, c := range s.watchers[id] {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// share gives the keys with a share link made and another ended.
+func (s *Memory) share(id crdt.DocumentID, a doc.Append) ([]doc.Key, error) {
+	keys := slices.Clone(s.keys)
+	if n := a.Share; n != nil {
+		live := 0
+		for _, k := range keys {
+			if k.Document == id && k.Live(millis(n.CreatedAt)) {
+				live++
+			}
+		}
+		if live >= n.Limit {
+			return nil, doc.ErrTooMany
+		}
+		k := n.Key
+		k.Document = id
+		if known(keys, k) {
+			return nil, doc.ErrConflict
+		}
+		keys = append(keys, inMillis(k))
+	}
+	if e := a.Unshare; e != nil {
+		i := slices.IndexFunc(keys, func(k doc.Key) bool { return k.ID == e.ID && k.Document == id && k.Live(millis(e.At)) })
+		if i < 0 {
+			return nil, doc.ErrConflict
+		}
+		keys[i].RevokedAt = millis(e.At)
+	}
+	return keys, nil
 }
 
 // weigh counts the document's changes and their bytes.
@@ -598,17 +652,25 @@ func (s *Memory) AddKey(ctx context.Context, k doc.Key) error {
 		return err
 	}
 	defer leave()
-	if slices.ContainsFunc(s.keys, func(known doc.Key) bool { return known.ID == k.ID || known.Digest == k.Digest }) {
+	if known(s.keys, k) {
 		return doc.ErrConflict
 	}
+	s.keys = append(s.keys, inMillis(k))
+	s.version++
+	return nil
+}
+
+func known(keys []doc.Key, k doc.Key) bool {
+	return slices.ContainsFunc(keys, func(other doc.Key) bool { return other.ID == k.ID || other.Digest == k.Digest })
+}
+
+func inMillis(k doc.Key) doc.Key {
 	for _, t := range []*time.Time{&k.CreatedAt, &k.ExpiresAt, &k.RevokedAt} {
 		if !t.IsZero() {
 			*t = millis(*t)
 		}
 	}
-	s.keys = append(s.keys, k)
-	s.version++
-	return nil
+	return k
 }
 
 // key finds a key.
@@ -679,6 +741,34 @@ func (s *Memory) SetKeyKind(ctx context.Context, id doc.KeyID, kind doc.Kind) er
 		k.Kind = kind
 		return changes
 	})
+}
+
+// DropShares removes share links that ended before an instant.
+func (s *Memory) DropShares(ctx context.Context, before time.Time, limit int) (int, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	end := func(k doc.Key) time.Time {
+		if k.RevokedAt.IsZero() || (!k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.RevokedAt)) {
+			return k.ExpiresAt
+		}
+		return k.RevokedAt
+	}
+	var ended []doc.Key
+	for _, k := range s.keys {
+		if at := end(k); k.IsShare() && !at.IsZero() && at.Before(millis(before)) {
+			ended = append(ended, k)
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b doc.Key) int { return end(a).Compare(end(b)) })
+	ended = page(ended, 0, limit)
+	s.keys = slices.DeleteFunc(s.keys, func(k doc.Key) bool { return slices.Contains(ended, k) })
+	if len(ended) > 0 {
+		s.version++
+	}
+	return len(ended), nil
 }
 
 // People gives those of the agents with a person's key.

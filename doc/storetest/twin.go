@@ -38,7 +38,7 @@ type call func(ctx context.Context, s doc.Store) (any, error)
 
 // answer is what a call came to, in words that can be compared.
 func answer(v any, err error) string {
-	for _, refusal := range []error{doc.ErrNotFound, doc.ErrSlugTaken, doc.ErrConflict} {
+	for _, refusal := range []error{doc.ErrNotFound, doc.ErrSlugTaken, doc.ErrConflict, doc.ErrTooMany} {
 		if errors.Is(err, refusal) {
 			return refusal.Error()
 		}
@@ -96,6 +96,14 @@ var drawAppend = rapid.Custom(func(r *rapid.T) doc.Append {
 	}
 	if rapid.IntRange(0, 4).Draw(r, "block") == 0 {
 		a.Block = rapid.SampledFrom([]*doc.Block{{}, {At: day, By: "ada", Reason: "spam"}, {At: day.Add(time.Minute), By: "bob"}}).Draw(r, "as")
+	}
+	if rapid.IntRange(0, 3).Draw(r, "share") == 0 {
+		k := newShare(drawKeyID.Draw(r, "link"), drawID.Draw(r, "of"))
+		k.CreatedAt, k.ExpiresAt, k.Maker = drawTime.Draw(r, "made"), drawTime.Draw(r, "ends"), drawAgent.Draw(r, "maker")
+		a.Share = &doc.NewShare{Key: k, Limit: rapid.IntRange(1, 2).Draw(r, "links")}
+	}
+	if rapid.IntRange(0, 3).Draw(r, "unshare") == 0 {
+		a.Unshare = &doc.EndShare{ID: drawKeyID.Draw(r, "ended link"), At: drawTime.Draw(r, "ended")}
 	}
 	if rapid.Bool().Draw(r, "retitle") {
 		title := rapid.String().Draw(r, "title")
@@ -174,7 +182,7 @@ func drawCall(r *rapid.T) (name string, c call) {
 	after := rapid.Int64Range(0, 5).Draw(r, "after")
 	at := drawTime.Draw(r, "at")
 	switch name = rapid.SampledFrom([]string{"Create", "Append", "Append", "Append", "Document", "FindSlug", "List", "Largest", "Blocked", "Deleted", "Purge", "Changes", "Events", "Raw", "Compact", "Saved",
-		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "People", "SetKeyKind", "RevokeKey"}).Draw(r, "call"); name {
+		"SaveLeases", "SaveLeases", "LoadLeases", "Ledger", "LeaseCall", "ForgetLeaseCall", "AddKey", "Key", "KeyByID", "Keys", "People", "SetKeyKind", "DropShares", "RevokeKey"}).Draw(r, "call"); name {
 	case "Create":
 		m := doc.Meta{ID: id, Slug: slug, Title: rapid.String().Draw(r, "title"), CreatedAt: at, CreatedBy: drawAgent.Draw(r, "by")}
 		first, wrong := drawAppend.Draw(r, "first"), drawWrong.Draw(r, "wrong")
@@ -255,6 +263,8 @@ func drawCall(r *rapid.T) (name string, c call) {
 	case "SetKeyKind":
 		kind := drawKind.Draw(r, "kind")
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return nil, s.SetKeyKind(ctx, keyID, kind) }
+	case "DropShares":
+		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.DropShares(ctx, at, limit) }
 	case "People":
 		among := rapid.SliceOfN(drawAgent, 0, 3).Draw(r, "among")
 		return name, func(ctx context.Context, s doc.Store) (any, error) { return s.People(ctx, among) }

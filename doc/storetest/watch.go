@@ -14,6 +14,7 @@ var watchPromises = []promise{
 	{"every watcher wakes", everyWatcherWakes},
 	{"a watcher that reads after each wake-up misses nothing", noLostWake},
 	{"a watcher that stopped is not woken", stoppedWatcher},
+	{"who looks after another process wakes the watchers of a document", wakeForAnother},
 }
 
 // patience is how long a wake-up may take before it counts as lost.
@@ -128,4 +129,14 @@ func stoppedWatcher(t *testing.T, s doc.Store) {
 	appendEvents(t, s, m.ID, posted(1)...)
 	awaitWake(t, other)
 	wantAsleep(t, "it had stopped", wake)
+}
+
+func wakeForAnother(t *testing.T, s doc.Store) {
+	m, other := newDocument("plan"), newDocument("other")
+	wake, stop := s.Watch(m.ID)
+	defer stop()
+	s.Wake(other.ID)
+	wantAsleep(t, "it was another document", wake)
+	s.Wake(m.ID)
+	awaitWake(t, wake)
 }
