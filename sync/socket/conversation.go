@@ -57,12 +57,18 @@ func (s *socket) offer(c *conversation, n note, done func(error)) bool {
 // sync takes in a message about a document. A peer that brings content makes the document where there is none.
 func (s *socket) sync(c *conversation, message []byte, brings bool, done func(error)) {
 	if c.attachment == nil {
+		hadOpen := c.hadOpen()
 		err := s.attach(c, brings)
 		if missing(err) && s.wait(c, message) {
 			err = s.attach(c, brings) // it may have appeared just before
 		}
 		if err != nil {
 			s.unavailable(c, err)
+			done(nil)
+			return
+		}
+		if hadOpen {
+			s.back(c)
 			done(nil)
 			return
 		}
@@ -87,7 +93,7 @@ func (s *socket) hand(c *conversation, message []byte) {
 // peer has been told before.
 func (s *socket) retry(c *conversation) {
 	message := c.asked
-	if len(message) == 0 {
+	if c.hadOpen() {
 		s.back(c)
 		return
 	}
@@ -122,12 +128,18 @@ func missing(err error) bool {
 	return code.Is(err, code.DocumentNotFound) || code.Is(err, code.Forbidden) || code.Is(err, code.DocumentBlocked) || code.Is(err, code.DocumentDeleted)
 }
 
+// hadOpen says whether the peer waits for a document that it had open. It may go on to write, but its messages go by what was
+// said before: with none of them the document can be begun anew.
+func (c *conversation) hadOpen() bool { return c.asked != nil && len(c.asked) == 0 }
+
 // wait remembers that the peer asked for the document.
 func (s *socket) wait(c *conversation, message []byte) bool {
 	if len(message) > askedBytes || !s.hub.Wait(c.id, s) {
 		return false
 	}
-	c.asked = message
+	if !c.hadOpen() {
+		c.asked = message
+	}
 	return true
 }
 

@@ -457,23 +457,8 @@ func TestRefusalsOfADocument(t *testing.T) {
 	}
 }
 
-// A document that was taken away is opened again when its peer speaks of it and it is back.
-func TestADocumentThatComesBack(t *testing.T) {
-	inWorld(t, hub.Limits{}, func(w *world) {
-		peer := w.join("alice", "a")
-		peer.sync("d", content("one"))
-		peer.wantSync("d", "ack")
-		gone := code.New(code.DocumentDeleted, "deleted")
-		w.docs.change("d", func(d *document) { d.refuse = gone })
-		w.docs.gone("d", gone)
-		peer.wantUnavailable("d")
-		w.docs.change("d", func(d *document) { d.refuse = nil })
-		peer.sync("d", content("two"))
-		peer.wantSync("d", "ack")
-	})
-}
-
 // A document that was blocked or deleted is unavailable and no more. When it is back, who had it open is told to connect again,
+// whether they have written in it meanwhile or not,
 // and who asked for it meanwhile gets it.
 func TestADocumentComesBackIntoService(t *testing.T) {
 	for _, why := range []code.Code{code.DocumentBlocked, code.DocumentDeleted} {
@@ -483,9 +468,15 @@ func TestADocumentComesBackIntoService(t *testing.T) {
 				idle, asker := w.join("alice", "a"), w.join("bob", "b")
 				idle.sync("d", content("one"))
 				idle.wantSync("d", "ack")
+				writer := w.join("carol", "c")
+				writer.request("d")
+				writer.wantSync("d", "one")
 				w.docs.change("d", func(d *document) { d.refuse = gone })
 				w.docs.gone("d", gone)
 				idle.wantUnavailable("d")
+				writer.wantUnavailable("d")
+				writer.sync("d", content("more"))
+				writer.wantUnavailable("d")
 				asker.request("d")
 				asker.wantUnavailable("d")
 				idle.sync("e", content("other")) // its other documents are not concerned
@@ -496,6 +487,7 @@ func TestADocumentComesBackIntoService(t *testing.T) {
 				w.hub.Appeared(docID("d"))
 				asker.wantSync("d", "one")
 				idle.wantClose(code.Busy)
+				writer.wantClose(code.Busy)
 				back := w.join("alice", "a")
 				back.request("d")
 				back.wantSync("d", "one")
@@ -514,6 +506,18 @@ func TestADocumentIsBackBeforeItsEndIsTold(t *testing.T) {
 				peer.wantSync("d", "ack")
 				w.hub.Appeared(docID("d"))
 				w.docs.gone("d", code.New(why, "for a moment"))
+				peer.wantClose(code.Busy)
+			})
+			inWorld(t, hub.Limits{}, func(w *world) { // or who had it open writes before they are told that it is back
+				peer := w.join("alice", "a")
+				peer.sync("d", content("one"))
+				peer.wantSync("d", "ack")
+				gone := code.New(why, "for a moment")
+				w.docs.change("d", func(d *document) { d.refuse = gone })
+				w.docs.gone("d", gone)
+				peer.wantUnavailable("d")
+				w.docs.change("d", func(d *document) { d.refuse = nil })
+				peer.sync("d", content("more"))
 				peer.wantClose(code.Busy)
 			})
 		})
