@@ -37,15 +37,19 @@ function follow(answer: (since: number, call: number) => Response | Promise<Resp
   })
   const seen: number[] = []
   const links: LinkState[] = []
+  const reasons = new Set<string>()
   const refused: number[] = []
   let silences = 0
   const subscription = new EventSubscription(ref, 0, {
     event: (event) => seen.push(Number(event.seq)),
-    link: (state) => links.push(state),
+    link: (state, why) => {
+      links.push(state)
+      if (why) reasons.add(why)
+    },
     silent: () => silences++,
     refused: (status) => refused.push(status),
   })
-  return { seen, links, refused, subscription, calls: () => calls, silences: () => silences }
+  return { seen, links, reasons, refused, subscription, calls: () => calls, silences: () => silences }
 }
 
 const all = logged.map((event) => Number(event.seq))
@@ -108,4 +112,15 @@ test.each([429, 500, 503])("an answer with %i is tried again", async (status) =>
   await vi.advanceTimersByTimeAsync(5_000)
   subscription.close()
   expect(seen).toEqual(all)
+})
+
+test("an operator's block is told in the server's words, and the log goes on when it is lifted", async () => {
+  const refusal = { error: "DOCUMENT_BLOCKED", message: "an operator has blocked this document", reason: "it grows" }
+  const run = follow((since, call) => (call < 3 ? Response.json(refusal, { status: 423 }) : stream(since, "hang")))
+  await vi.advanceTimersByTimeAsync(30_000)
+  expect([...run.reasons]).toEqual(["an operator has blocked this document: it grows"])
+  expect(run.links).toEqual(["down", "down", "down", "open"])
+  expect(run.seen).toEqual(all)
+  expect(run.refused).toEqual([])
+  run.subscription.close()
 })

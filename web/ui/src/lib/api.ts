@@ -55,7 +55,7 @@ async function request(method: string, path: string, accept: string, body?: unkn
   }
   if (response.ok) return response
   const { status } = response
-  const refusal = refusalOf(await response.json().catch(() => null))
+  const refusal = await refusalIn(response)
   // What a proxy says of a server that is down has no code.
   if (!refusal && status >= 502 && status <= 504) throw unreachable()
   throw new ApiError(status, refusal ?? { error: "UNEXPECTED", message: `The server answered with status ${status}.` })
@@ -66,7 +66,9 @@ export async function call<T>(method: string, path: string, body?: unknown): Pro
   return (await response.json()) as T
 }
 
-function refusalOf(answer: unknown): Refusal | undefined {
+/** What an answer says by which the server refused something; undefined where it is not the server's own. */
+export async function refusalIn(response: Response): Promise<Refusal | undefined> {
+  const answer: unknown = await response.json().catch(() => null)
   return typeof answer === "object" && answer !== null && "error" in answer && "message" in answer ? (answer as Refusal) : undefined
 }
 

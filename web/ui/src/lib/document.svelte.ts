@@ -10,7 +10,7 @@ import { nextFrame } from "./frame"
 import { HeldLeases } from "./held"
 import { LeaseBoard } from "./leases.svelte"
 import { LiveText, type ChangedFrame, type OpenedFrame } from "./livetext"
-import { dropRefused, keptDocument, noteKept, noteUnsaved } from "./local"
+import { dropRefused, isUnsaved, keptDocument, noteKept, noteUnsaved } from "./local"
 import { EventLog } from "./log.svelte"
 import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
 import { paced } from "./paced"
@@ -104,8 +104,12 @@ export class DocumentModel {
   editing = $state.raw<{ section: SectionId; at: number }>()
   /** Where this reader's changes are: undefined while there are none. "saved" is on the server's disk. */
   saving = $state<"saving" | "saved">()
-  /** The sections with changes that are not on the server's disk yet. */
+  /** The sections with changes that are not on the server's disk yet, as far as they are known while something is being saved. */
   unsaved = $state.raw<SectionId[]>([])
+  /** What is unsaved is kept in this browser. */
+  kept = $state(true)
+  /** Why the link is down, where the server says so. */
+  why = $state("")
   #overlaps: Overlap[] = $derived.by(() => this.log.events.flatMap((event) => overlapOf(event) ?? []))
   /** The text can be read, but not written in: a replica could not be had. */
   readOnly = $state(false)
@@ -137,6 +141,8 @@ export class DocumentModel {
       refused: (id, error) => this.#say(id, { text: error.message, tone: "bad" }),
     })
     this.held = new HeldLeases(ref, document, (id) => this.#byId.get(id))
+    // Of an earlier page, until the replica knows better.
+    if (this.me.canWrite && isUnsaved(this.me.agent, document.documentId)) this.saving = "saving"
     this.#text = new LiveText(document)
     this.#show(this.#text.content, false)
   }
@@ -271,7 +277,7 @@ export class DocumentModel {
         this.#news.push(event)
         this.#tellNews()
       },
-      link: (state) => this.#eventsAre(state),
+      link: (state, why) => this.#eventsAre(state, why),
       silent: () => {
         this.#socket?.reconnect()
         this.#replica?.reconnect()
@@ -319,6 +325,7 @@ export class DocumentModel {
     const replica = new Replica(this.document.url, this.me.agent, this.alone, {
       content: (content) => this.#replicaShows(content, replica),
       unsaved: (sections) => this.#unsavedAre(sections),
+      kept: (kept) => (this.kept = kept),
       link: (state) => (this.#replicaLink = state),
       refused: (closeCode) => {
         if ([4401, 4403, 4410].includes(closeCode)) this.#refused(closeCode - 4000)
@@ -360,7 +367,8 @@ export class DocumentModel {
     if (!sections || session.agent === this.me.agent) noteUnsaved(this.me.agent, this.document.documentId, sections && (this.title || this.ref))
   }
 
-  #eventsAre(state: LinkState): void {
+  #eventsAre(state: LinkState, why = ""): void {
+    this.why = why
     const returned = state === "open" && this.#eventLink === "down"
     this.#eventLink = state
     if (returned) void this.#readLeases()
@@ -371,7 +379,10 @@ export class DocumentModel {
     if (status === 401) session.expire()
     this.deleted = status === 410
     this.gone = this.deleted ? "This document was deleted." : "This document can no longer be read with your key."
+    this.#replica?.close(true)
     this.close()
+    // Nobody may go on to write what goes nowhere.
+    if (this.editing) this.leaveSection(this.editing.section)
     void dropRefused(status, this.me.agent, this.ref)
   }
 

@@ -1,6 +1,6 @@
 // A document's event log as it grows: no gap, no repeat, whatever happens to the connection.
 
-import { apiBase } from "./api"
+import { apiBase, refusalIn } from "./api"
 import { SseParser } from "./sse"
 import type { DocumentRef, LogEvent } from "./wire"
 
@@ -8,7 +8,8 @@ export type LinkState = "connecting" | "open" | "down"
 
 export interface EventListener {
   event(event: LogEvent): void
-  link(state: LinkState): void
+  /** It may be said why the link is down. */
+  link(state: LinkState, why?: string): void
   /** Nothing came for so long that whatever else is connected to the server is likely dead too. */
   silent(): void
   /** The server refused for good: 401 signed out, 403 and 404 not for this reader, 410 deleted. */
@@ -20,6 +21,11 @@ const silenceMs = 35_000
 /** The first try comes soon, as most cuts are short; each further one waits twice as long, up to what the server asks for. */
 const firstRetryMs = 500
 const defaultRetryMs = 5_000
+
+/** An operator has taken the document out of service, until the block is lifted. */
+const blocked = 423
+/** Of the refusals, those that may be none the next time. */
+const passing = [408, blocked, 429]
 
 /** Follows the log behind an event number until it is closed. */
 export class EventSubscription {
@@ -50,19 +56,19 @@ export class EventSubscription {
 
   async #run(): Promise<void> {
     while (!this.#closed.signal.aborted) {
-      const status = await this.#follow()
+      const { status, why } = await this.#follow()
       if (this.#closed.signal.aborted) return
-      if (status >= 400 && status < 500 && status !== 408 && status !== 429) {
+      if (status >= 400 && status < 500 && !passing.includes(status)) {
         this.close()
         return this.listener.refused(status)
       }
-      this.listener.link("down")
+      this.listener.link("down", why)
       await this.#pause()
     }
   }
 
-  /** Reads one connection to its end and gives the status of its answer, 0 for none. */
-  async #follow(): Promise<number> {
+  /** Reads one connection to its end and gives the status of its answer, 0 for none, and what an operator's block is said to be. */
+  async #follow(): Promise<{ status: number; why?: string }> {
     this.#attempt = new AbortController()
     const silent = () => {
       this.#attempt.abort()
@@ -75,23 +81,26 @@ export class EventSubscription {
         cache: "no-store",
         signal: this.#attempt.signal,
       })
-      if (!response.ok || !response.body) return response.status
+      const { status } = response
+      const refusal = status === blocked ? await refusalIn(response) : undefined
+      if (refusal) return { status, why: [refusal.message, refusal["reason"]].filter(Boolean).join(": ") }
+      if (!response.ok || !response.body) return { status }
       this.listener.link("open")
       this.#retry = firstRetryMs
       const parser = new SseParser()
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
       for (;;) {
         const { done, value } = await reader.read()
-        if (done) return response.status
+        if (done) return { status }
         clearTimeout(silence)
         silence = setTimeout(silent, silenceMs)
         for (const item of parser.push(value)) {
           if (item.kind === "retry") this.#maxRetry = Math.max(item.ms, firstRetryMs)
-          else if (!this.#take(JSON.parse(item.data) as LogEvent)) return response.status
+          else if (!this.#take(JSON.parse(item.data) as LogEvent)) return { status }
         }
       }
     } catch {
-      return 0
+      return { status: 0 }
     } finally {
       clearTimeout(silence)
       this.#attempt.abort()

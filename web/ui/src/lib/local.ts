@@ -2,10 +2,9 @@
 // kept for each writer apart (a change counts as its writer's, whoever has signed in meanwhile), at the longest
 // until that writer signs out.
 
-import { refOf, type Agent, type Document, type DocumentId, type DocumentRef, type DocumentUrl, type Session, type Version } from "./wire"
+import { refOf, type Agent, type Document, type DocumentId, type DocumentRef, type Session, type Version } from "./wire"
 
-/** The database of one writer, and the one store in it. */
-export const localName = (writer: Agent): string => `cowrite:${writer}`
+/** The one store in the database of each writer. */
 export const localStore = "documents"
 
 /** Titles of the documents in which something is not known to have reached the server. */
@@ -22,6 +21,11 @@ export function noteUnsaved(writer: Agent, id: DocumentId, title: string | undef
   const { [id]: before, ...others } = unsavedOf(writer)
   if (before === title) return
   localStorage.setItem(unsavedKey(writer), JSON.stringify(title === undefined ? others : { ...others, [id]: title }))
+}
+
+/** Whether something written in a document is not known to have reached the server. */
+export function isUnsaved(writer: Agent, id: DocumentId): boolean {
+  return id in unsavedOf(writer)
 }
 
 export function unsavedTitles(writer: Agent): string[] {
@@ -72,7 +76,7 @@ export function keptDocument(writer: Agent, ref: DocumentRef): Document | undefi
 export async function dropRefused(status: number, writer: Agent, ref: DocumentRef): Promise<void> {
   const document = status === 403 || status === 410 ? keptDocument(writer, ref) : undefined
   if (!document) return
-  const unsaved = document.documentId in unsavedOf(writer)
+  const unsaved = isUnsaved(writer, document.documentId)
   if (unsaved && status === 410) return
   const others = keptDocuments(writer).filter(({ documentId }) => documentId !== document.documentId)
   localStorage.setItem(keptKey(writer), JSON.stringify(others))
@@ -97,25 +101,30 @@ export async function forget(writer: Agent): Promise<void> {
 /** Takes the replicas of some documents, or of all, out of a writer's database, behind what is still being written to it. */
 async function emptyStore(writer: Agent, documents?: Document[]): Promise<void> {
   await Promise.all(closing)
-  const database = await new Promise<IDBDatabase>((resolve, reject) => {
-    const opening = indexedDB.open(localName(writer), 1)
-    opening.onupgradeneeded = () => opening.result.createObjectStore(localStore)
-    opening.onsuccess = () => resolve(opening.result)
-    opening.onerror = () => reject(opening.error as Error)
-  })
+  const database = await openDatabase(writer)
   await new Promise<void>((resolve, reject) => {
     const clearing = database.transaction(localStore, "readwrite")
     const store = clearing.objectStore(localStore)
     if (!documents) store.clear()
-    else for (const { url } of documents) store.delete(chunksOf(url))
+    // automerge-repo's keys begin with its id of the document.
+    else for (const { url } of documents) store.delete(chunksUnder([url.replace(/^automerge:/, "")]))
     clearing.oncomplete = () => resolve()
-    clearing.onerror = () => reject(clearing.error as Error)
+    clearing.onabort = () => reject(clearing.error as Error)
   })
   database.close()
 }
 
-/** The keys of a replica's chunks: automerge-repo's id of the document, then what kind of chunk it is, then its hash. */
-function chunksOf(url: DocumentUrl): IDBKeyRange {
-  const id = url.replace(/^automerge:/, "")
-  return IDBKeyRange.bound([id], [id, []]) // an array comes behind all strings
+/** Opens a writer's database. Fails where the browser has none to give. */
+export function openDatabase(writer: Agent): Promise<IDBDatabase> {
+  return new Promise((resolve, reject) => {
+    const opening = indexedDB.open(`cowrite:${writer}`, 1)
+    opening.onupgradeneeded = () => opening.result.createObjectStore(localStore)
+    opening.onsuccess = () => resolve(opening.result)
+    opening.onerror = () => reject(opening.error as Error)
+  })
+}
+
+/** All keys that begin with these strings. */
+export function chunksUnder(prefix: string[]): IDBKeyRange {
+  return IDBKeyRange.bound(prefix, [...prefix, []]) // an array comes behind all strings
 }

@@ -13,6 +13,8 @@ export interface ReplicaListener {
   link(state: LinkState): void
   /** The sections in which something was written that is not known to be on the server's disk; without them, everything is. */
   unsaved(sections: SectionId[] | undefined): void
+  /** Whether what is unsaved would be there if the page were closed now: the browser may have no room for it. It is, as long as nothing else is told. */
+  kept(kept: boolean): void
   /** The server closed the socket with a code that says not to come back: 4000 plus the status that HTTP has for it. */
   refused(closeCode: number): void
   /** There is no replica to be had in this browser. */
@@ -56,17 +58,17 @@ export class Replica {
   }
 
   /**
-   * Ends it when the worker has taken what was written, however busy it is, and has had a chance to bring it to the server.
-   * Until then the listener is told the content and what is unsaved, and nothing else.
+   * Ends it when the worker has taken what was written, however busy it is, and has had a chance to bring it to the server,
+   * unless that refused the document. Until then the listener is told the content and what is unsaved, and nothing else.
    */
-  close(): void {
+  close(refused = false): void {
     if (this.#closed) return
     this.#closed = true
     if (!this.#running) return this.#terminate()
     untilClosed(
       new Promise<void>((resolve) => {
         this.#ended.signal.addEventListener("abort", () => resolve())
-        this.#end = () => this.#ask({ type: "close" })
+        this.#end = () => this.#ask({ type: "close", refused })
         this.#endWhenTaken()
       }),
     )
@@ -149,7 +151,8 @@ export class Replica {
     }
     if (this.#closed) return
     if (reply.type === "link") return this.listener.link(reply.state)
-    this.close()
+    if (reply.type === "kept") return this.listener.kept(reply.kept)
+    this.close(true)
     this.listener.refused(reply.closeCode)
   }
 

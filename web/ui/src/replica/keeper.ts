@@ -2,10 +2,8 @@
 
 import { diff, getHeads, type Heads } from "@automerge/automerge/slim"
 import { Repo, type AutomergeUrl, type DocHandle } from "@automerge/automerge-repo/slim"
-import { IndexedDBStorageAdapter } from "@automerge/automerge-repo-storage-indexeddb"
 import { messageOf } from "../lib/api"
 import type { LinkState } from "../lib/events"
-import { localName, localStore } from "../lib/local"
 import { paced } from "../lib/paced"
 import { readContent, type SectionContent } from "../lib/sections"
 import type { Agent, DocumentUrl, SectionId } from "../lib/wire"
@@ -13,11 +11,14 @@ import { Adapter } from "./adapter"
 import { knows, readString, type Root } from "./document"
 import type { ReplicaReply, TextRequest } from "./messages"
 import { SectionText } from "./sectiontext"
+import { Storage } from "./storage"
 
 /** A connection that did not come about within this time is called down. */
 const patienceMs = 5_000
 /** What is closed waits so long for the server to have everything, in milliseconds; what it has not by then is kept here. */
 const closingMs = 10_000
+/** What the browser would not keep is brought to it again after so many milliseconds. */
+const keepAgainMs = 10_000
 /** The page is told of changes at most once in so many milliseconds: a frame. */
 const frameMs = 16
 
@@ -31,6 +32,8 @@ export class Keeper {
   readonly #alone: boolean
   #caughtUp = false
   #linked = false
+  #kept = true
+  #keepAgain: ReturnType<typeof setTimeout> | undefined
   /** Ends the wait of who closes. */
   #savedOrCut: (() => void) | undefined
   /** Written in since everything was saved last. */
@@ -55,7 +58,7 @@ export class Keeper {
     this.#patience = setTimeout(() => this.#link("down"), patienceMs)
     this.#repo = new Repo({
       network: [this.#adapter],
-      storage: new IndexedDBStorageAdapter(localName(writer), localStore),
+      storage: new Storage(writer, (kept) => this.#noteKept(kept)),
     })
     this.#repo.synchronizer.on("sync-state", ({ syncState }) => {
       this.#serverHeads = syncState.theirHeads ?? undefined
@@ -70,12 +73,13 @@ export class Keeper {
   }
 
   async flush(): Promise<void> {
-    if (this.#handle?.isReady()) await this.#repo.flush()
+    // That something could not be saved, the storage has told.
+    if (this.#handle?.isReady()) await this.#repo.flush().catch(() => undefined)
   }
 
-  async close(): Promise<void> {
+  async close(refused: boolean): Promise<void> {
     await this.flush()
-    if (this.#written.size && this.#linked) {
+    if (!refused && this.#written.size && this.#linked) {
       await new Promise<void>((resolve) => {
         this.#savedOrCut = resolve
         setTimeout(resolve, closingMs)
@@ -84,6 +88,7 @@ export class Keeper {
     clearTimeout(this.#patience)
     this.#adapter.end()
     await this.flush()
+    clearTimeout(this.#keepAgain)
   }
 
   text(section: SectionId, request: TextRequest): void {
@@ -136,6 +141,14 @@ export class Keeper {
     // Before the server told what it has, nothing is known to be saved.
     if (theirs || unsaved) this.tell({ type: "unsaved", sections: unsaved })
     if (!unsaved) this.#savedOrCut?.()
+  }
+
+  /** Tells whether the browser keeps what is written; as long as it does not, it is asked to again. */
+  #noteKept(kept: boolean): void {
+    if (!kept) this.#keepAgain ??= setTimeout(() => ((this.#keepAgain = undefined), void this.flush()), keepAgainMs)
+    if (kept === this.#kept) return
+    this.#kept = kept
+    this.tell({ type: "kept", kept })
   }
 
   #link(state: LinkState): void {

@@ -64,7 +64,8 @@ export type ReplicaRequest =
   | { type: "reconnect" }
   /** Writes to the browser's database what is not there yet: the page may be gone the next moment. */
   | { type: "flush" }
-  | { type: "close" }
+  /** Ends it when all is on the server's disk, or is known not to get there soon, as where the server refused the document. */
+  | { type: "close"; refused: boolean }
   | { type: "text"; section: SectionId; request: TextRequest }
 
 export type ReplicaReply =
@@ -73,6 +74,8 @@ export type ReplicaReply =
   | { type: "link"; state: LinkState }
   /** The sections with changes that are not known to be on the server's disk; without them, everything is. */
   | { type: "unsaved"; sections: SectionId[] | undefined }
+  /** Whether what is unsaved would be there if the page were closed now: the browser may have no room for it. */
+  | { type: "kept"; kept: boolean }
   /** The server closed the socket with a code that says not to come back: 4000 plus the status that HTTP has for it. */
   | { type: "refused"; closeCode: number }
   | { type: "failed"; message: string }

@@ -6,6 +6,7 @@ import wasmUrl from "@automerge/automerge/automerge.wasm?url"
 import { messageOf } from "../lib/api"
 import { Keeper } from "./keeper"
 import type { ReplicaReply, ReplicaRequest } from "./messages"
+import { NotKept } from "./storage"
 
 const tell = (reply: ReplicaReply) => self.postMessage(reply)
 
@@ -17,6 +18,9 @@ self.addEventListener("message", ({ data: request }: MessageEvent<ReplicaRequest
   take(request).catch((error: unknown) => tell({ type: "failed", message: messageOf(error) }))
 })
 
+// automerge-repo saves on its own, and catches nothing.
+self.addEventListener("unhandledrejection", (event) => event.reason instanceof NotKept && event.preventDefault())
+
 async function take(request: ReplicaRequest): Promise<void> {
   if (request.type === "open") {
     await engine
@@ -26,7 +30,7 @@ async function take(request: ReplicaRequest): Promise<void> {
   else if (request.type === "text") keeper?.text(request.section, request.request)
   else {
     try {
-      await keeper?.close()
+      await keeper?.close(request.refused)
     } finally {
       tell({ type: "closed" })
     }

@@ -2,6 +2,7 @@ import * as Automerge from "@automerge/automerge"
 import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { DocumentRef, SectionId } from "../../src/lib/wire"
+import { keptChunks } from "./kept"
 import { admin, caller, launch, phone, Reader, replica, sectionId, serverUrl, type Caller } from "./world"
 
 interface Root {
@@ -282,23 +283,11 @@ test("what was written in a tab that closed while the link was down is saved whe
   await again.goto(`${serverUrl}/d/${document.slug}`)
   await expect.poll(() => textOf(document.slug, goals)).toBe("## Goals\n\nTwo goal.\n\nKept words.")
 
-  const kept = () =>
-    again.evaluate(
-      () =>
-        new Promise<number>((resolve, reject) => {
-          const opening = indexedDB.open("cowrite:ann")
-          opening.onerror = () => reject(opening.error as Error)
-          opening.onsuccess = () => {
-            const counting = opening.result.transaction("documents").objectStore("documents").count()
-            counting.onsuccess = () => resolve(counting.result)
-          }
-        }),
-    )
-  expect(await kept()).toBeGreaterThan(0)
+  expect(await keptChunks(again)).not.toEqual([])
   await again.getByText("Kept words.").waitFor()
   await again.getByRole("button", { name: "Sign out" }).click()
   await again.getByText("You are signed out.").waitFor()
-  await expect.poll(kept).toBe(0)
+  await expect.poll(() => keptChunks(again)).toEqual([])
   await context.close()
 })
 

@@ -3,6 +3,7 @@
 import { createServer, request } from "node:http"
 import { connect, type AddressInfo } from "node:net"
 import type { Page } from "playwright-core"
+import { expect } from "vitest"
 import { serverUrl } from "./world"
 
 /** Holds up the thread of the page's replica, as a long document does; what comes back lets it go on. */
@@ -26,6 +27,15 @@ export async function holdReplica(page: Page): Promise<() => Promise<void>> {
     go()
     await done
   }
+}
+
+/** Tries to close the tab, and stays when it asks whether to. */
+export async function closeAndStay(page: Page): Promise<void> {
+  const asked = page.waitForEvent("dialog")
+  await page.close({ runBeforeUnload: true })
+  const dialog = await asked
+  expect(dialog.type()).toBe("beforeunload")
+  await dialog.dismiss()
 }
 
 /** A proxy in front of the server. It passes the handshake of a WebSocket on when it may, and says when the browser has closed it. */

@@ -1,9 +1,9 @@
 // However one leaves a document, and however busy the thread of its replica and slow its line is, nothing typed is lost.
 
-import type { Browser, Page } from "playwright-core"
+import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { Document, SectionId } from "../../src/lib/wire"
-import { holdReplica, slowProxy } from "./holdup"
+import { closeAndStay, holdReplica, slowProxy } from "./holdup"
 import { admin, caller, launch, Reader, sectionId, type Caller } from "./world"
 
 let browser: Browser
@@ -32,15 +32,6 @@ async function writer(title: string) {
   await reader.page.keyboard.type(words)
   await reader.page.getByText("Unsaved", { exact: true }).waitFor()
   return { reader, page: reader.page, release, saved: () => expect.poll(() => textOf(document, goals)).toBe(`## Goals\n\nTwo goal.\n${words}`) }
-}
-
-/** Tries to close the tab, and stays when it asks whether to. */
-async function closeAndStay(page: Page): Promise<void> {
-  const asked = page.waitForEvent("dialog")
-  await page.close({ runBeforeUnload: true })
-  const dialog = await asked
-  expect(dialog.type()).toBe("beforeunload")
-  await dialog.dismiss()
 }
 
 test("by a link, with the editor open; and until it is saved the tab asks whether to be closed", async () => {

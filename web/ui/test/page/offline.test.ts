@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net"
 import type { Browser, Page } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import type { Document } from "../../src/lib/wire"
+import { keptChunks } from "./kept"
 import { admin, caller, launch, Reader, sectionId, serverUrl, type Caller } from "./world"
 
 let browser: Browser
@@ -23,23 +24,6 @@ const keptFiles = (page: Page) =>
     const names = await caches.keys()
     return Promise.all(names.map(async (name) => (await (await caches.open(name)).keys()).map(({ url }) => new URL(url).pathname)))
   })
-
-/** What the browser has of documents: the keys change with each that is written. */
-const keptChunks = (page: Page) =>
-  page.evaluate(
-    () =>
-      new Promise<string[]>((resolve, reject) => {
-        const opening = indexedDB.open("cowrite:ann")
-        opening.onerror = () => reject(opening.error as Error)
-        opening.onsuccess = () => {
-          const reading = opening.result.transaction("documents").objectStore("documents").getAllKeys()
-          reading.onsuccess = () => {
-            opening.result.close()
-            resolve(reading.result.map(String))
-          }
-        }
-      }),
-  )
 
 test("without a network a document is opened, read and written in, and all converge when it is back", async () => {
   const document = await admin.create("On the train", "# Plan\n\nFor many.\n\n## Goals\n\nOne goal.\n")
