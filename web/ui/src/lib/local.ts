@@ -91,11 +91,16 @@ export function untilClosed(work: Promise<unknown>): void {
   closing.add(done)
 }
 
-/** Empties a writer's database. Nobody may have it open to write any more. */
+/**
+ * Forgets what is kept for a writer who has signed out. Each tab does so when what it had open is closed: the last one
+ * leaves nothing behind.
+ */
 export async function forget(writer: Agent): Promise<void> {
   localStorage.removeItem(unsavedKey(writer))
   localStorage.removeItem(keptKey(writer))
-  await emptyStore(writer)
+  await Promise.all(closing)
+  // Who has come back meanwhile keeps what is theirs.
+  if (notedSession()?.agent !== writer) await emptyStore(writer)
 }
 
 /** Takes the replicas of some documents, or of all, out of a writer's database, behind what is still being written to it. */
