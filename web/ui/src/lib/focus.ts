@@ -6,9 +6,16 @@ import { tick } from "svelte"
 
 /** To be called right before the page is drawn anew: gives the focus back to what is only moved. */
 export async function keepFocus(): Promise<void> {
-  const focused = document.activeElement
+  const focused = focusedElement()
   await tick()
   if (focused instanceof HTMLElement && focused.isConnected && document.activeElement === document.body) focused.focus({ preventScroll: true })
+}
+
+/** What has the focus, also within a shadow tree, whose host cannot be given it. */
+function focusedElement(): Element | null {
+  let focused = document.activeElement
+  while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement
+  return focused
 }
 
 /** Where an element stood: its parent, and its place among the parent's children. */
@@ -29,8 +36,8 @@ export function guardFocus(): void {
 
   document.addEventListener("focusin", ({ target }) => {
     moving = false
-    last = target as HTMLElement
-    places = placesOf(last)
+    last = focusedElement() as HTMLElement
+    places = placesOf(target as HTMLElement)
   })
   document.addEventListener("focusout", ({ relatedTarget }) => {
     moving = relatedTarget !== null

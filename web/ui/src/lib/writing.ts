@@ -59,9 +59,8 @@ export class Writing {
   /** Shows the text in an element, to be written in. */
   open(parent: HTMLElement, shower: Shower): void {
     this.#shower = shower
-    // The page's policy allows no style element; in a shadow tree CodeMirror adopts its style sheets instead. From outside,
-    // the focus can be given to the tree's host alone.
-    const root = parent.shadowRoot ?? parent.attachShadow({ mode: "open", delegatesFocus: true })
+    // The page's policy allows no style element; in a shadow tree CodeMirror adopts its style sheets instead.
+    const root = parent.shadowRoot ?? parent.attachShadow({ mode: "open" })
     this.#view = new EditorView({ parent: root, root, state: this.state })
   }
 
@@ -125,6 +124,8 @@ export class Writing {
         history({ minDepth: undoSteps }),
         editing({ label: () => this.#shower?.label ?? "", leave: () => this.#shower?.leave() }),
         carets,
+        // Who is given the focus back goes on where they were, and not where the browser would begin.
+        EditorView.domEventHandlers({ focus: (_event, view) => view.focus() }),
         EditorView.updateListener.of((update) => this.#updated(update)),
       ],
     })
