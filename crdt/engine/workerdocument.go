@@ -166,8 +166,15 @@ func (d *workerDocument) applied(ctx context.Context, changes []crdt.Change, err
 }
 
 // isolate applies changes that ended a worker, each in the spare worker first. What ends that too is refused and
-// remembered; those before it are applied.
-func (d *workerDocument) isolate(ctx context.Context, changes []crdt.Change) error {
+// remembered; those before it are applied. After any other error none is.
+func (d *workerDocument) isolate(ctx context.Context, changes []crdt.Change) (err error) {
+	before := d.journal
+	defer func() {
+		if bad := (*BadChangeError)(nil); err != nil && !errors.As(err, &bad) {
+			d.journal = before
+			d.forget()
+		}
+	}()
 	var rehearsed *process // that has the document, and the changes before, as number
 	var number uint64
 	spare := d.workers.spare

@@ -103,20 +103,37 @@ func TestWhatEndsWorkersIsRefused(t *testing.T) {
 	}
 }
 
-// A call that takes too long is given up, and nobody is said to be at fault.
+// A call that takes too long is given up, wherever among others what takes long stands: nobody is said to be at fault, and the
+// document is as before. What is written next builds on nothing that was not taken in, and all of it can come again.
 func TestTimeout(t *testing.T) {
-	t.Parallel() // it waits for two time limits
-	e := openWorkers(t, WorkerOptions{Workers: 1, CallTimeout: 4 * time.Second})
-	d := load(t, e)
-	changes := changesOn(t, 9, nil, "one", hangMark, "two")
-	if err := d.Apply(t.Context(), changes); !errors.Is(err, ErrTimeout) {
-		t.Fatalf("got %v", err)
-	}
-	if v := read(t, d, nil, "key"); v != "one" {
-		t.Errorf("it reads %q", v)
-	}
-	if e.convicts.has(changes[1].Hash) {
-		t.Error("it was convicted")
+	for at := range 3 {
+		t.Run(fmt.Sprint("behind ", at), func(t *testing.T) {
+			t.Parallel() // it waits for two time limits
+			e := openWorkers(t, WorkerOptions{Workers: 1, CallTimeout: 4 * time.Second})
+			d := load(t, e)
+			first := edit(t, d, nil, Put{crdt.Path{"key"}, "first"})
+			values := slices.Insert([]string{"one", "two"}, at, hangMark)
+			changes := changesOn(t, 9, [][]byte{first.Raw}, values...)
+			if err := d.Apply(t.Context(), changes); !errors.Is(err, ErrTimeout) {
+				t.Fatalf("got %v", err)
+			}
+			if v := read(t, d, nil, "key"); v != "first" {
+				t.Errorf("it reads %q", v)
+			}
+			if e.convicts.has(changes[at].Hash) {
+				t.Error("it was convicted")
+			}
+			if c := edit(t, d, nil, Put{crdt.Path{"other"}, "next"}); !slices.Equal(c.Deps, []crdt.Hash{first.Hash}) {
+				t.Errorf("the next change builds on %v, want %v", c.Deps, first.Hash)
+			}
+			if err := d.Apply(t.Context(), changes[:at]); err != nil {
+				t.Errorf("again, without it: %v", err)
+			}
+			heads, err := crdt.SavedHeads(save(t, d))
+			if want := 1 + min(at, 1); err != nil || len(heads) != want {
+				t.Errorf("in the end there are %d heads, %v, want %d", len(heads), err, want)
+			}
+		})
 	}
 }
 
