@@ -14,8 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/automerge/automerge-go"
-
 	"cowrite/crdt"
 	"cowrite/crdt/engine"
 	"cowrite/doc"
@@ -485,45 +483,6 @@ func TestHeavyDocumentsLeaveTheEngine(t *testing.T) {
 				t.Errorf("document %d is %q", n, got)
 			}
 		}
-	})
-}
-
-func TestASectionHiddenByAnotherIsCopied(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		id := w.create("# A\n").Meta.ID
-		a, b := w.attach(alice, id, false), w.attach(bob, id, false)
-		a.mustSettle()
-		b.mustSettle()
-		for name, peer := range map[string]*replica{"alice": a, "bob": b} { // at the same time, with the same id
-			if err := peer.doc.Path("sections", "same").Set(map[string]any{"body": automerge.NewText("by " + name + "\n"), "position": "z"}); err != nil {
-				t.Fatal(err)
-			}
-			peer.commit()
-		}
-		a.mustSettle()
-		b.mustSettle()
-		a.mustSettle()
-		for range 3 { // once, however often it is looked at
-			text := w.read(id).Markdown()
-			for _, name := range []string{"alice", "bob"} {
-				if strings.Count(text, "by "+name+"\n") != 1 {
-					t.Errorf("the text of %s is not there once in %q", name, text)
-				}
-			}
-			conflicts := 0
-			for _, e := range w.log(id) {
-				if e.Type == doc.SectionConflict {
-					conflicts++
-				}
-			}
-			if conflicts != 1 {
-				t.Errorf("%d conflicts are logged, want 1", conflicts)
-			}
-			b.typeIn("same", 0, "more ")
-			b.mustSettle()
-		}
-		a.at.Detach()
-		b.at.Detach()
 	})
 }
 

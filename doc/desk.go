@@ -391,6 +391,7 @@ func (d *desk) commit(ctx context.Context, s *step) error {
 		return fmt.Errorf("append to document: %w", err)
 	}
 	d.kept += len(s.Changes)
+	d.tail.trim(0)
 	return nil
 }
 

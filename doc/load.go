@@ -42,7 +42,7 @@ func (d *desk) load(ctx context.Context) error {
 		if d.graph.Len() != int(saved.Upto) {
 			return fmt.Errorf("read index of %s: it has %d changes, want %d", d.id, d.graph.Len(), saved.Upto)
 		}
-		d.upto = int(saved.Upto)
+		d.upto, d.kept = int(saved.Upto), int(saved.Upto)
 	}
 	err = d.lib.eachRow(ctx, d.id, d.upto, func(row ChangeRow) error {
 		if !row.Logged {
@@ -53,7 +53,6 @@ func (d *desk) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.kept = d.graph.Len()
 	return d.flushFolds(ctx, true)
 }
 
@@ -85,6 +84,7 @@ func (d *desk) loadRow(row ChangeRow) error {
 		return fmt.Errorf("read stored change %s: it is not what its name says", row.Hash)
 	}
 	d.remember(changes[0], row.Author)
+	d.kept = d.graph.Len()
 	d.stored.saved -= len(row.Raw)
 	if d.graph.Len() != int(row.Number) {
 		return fmt.Errorf("read stored change %s: it is number %d, want %d", row.Hash, d.graph.Len(), row.Number)
@@ -96,7 +96,7 @@ func (d *desk) loadRow(row ChangeRow) error {
 func (d *desk) remember(c crdt.Change, author Agent) touched {
 	d.graph.Add(c)
 	d.stored.rows += len(c.Raw)
-	d.tail.add(c.Hash, c.Raw)
+	d.tail.add(c.Hash, c.Raw, d.graph.Len()-d.kept)
 	t := touchedBy(d.objects.Add(c))
 	d.origins.add(author, t.sectionIDs())
 	d.rememberIn(c, t)
@@ -141,6 +141,14 @@ func (l *Library) stored(ctx context.Context, id crdt.DocumentID, upto int) (chu
 	return nil, nil, fmt.Errorf("read stored document %s: its rows do not lead from the saved form to change %d", id, upto)
 }
 
+// storedForm is what of the document is stored: nothing of one that this step makes.
+func (d *desk) storedForm(ctx context.Context) (chunk []byte, raws [][]byte, err error) {
+	if !d.exists {
+		return nil, nil, nil
+	}
+	return d.lib.stored(ctx, d.id, d.kept)
+}
+
 // parts is what the engine loads a stored document from.
 func parts(chunk []byte, raws [][]byte) [][]byte {
 	if chunk == nil {
@@ -155,13 +163,9 @@ func (d *desk) engine(ctx context.Context) (engine.Document, error) {
 	if d.loaded != nil {
 		return d.loaded, nil
 	}
-	var chunk []byte
-	var raws [][]byte
-	if d.exists {
-		var err error
-		if chunk, raws, err = d.lib.stored(ctx, d.id, d.kept); err != nil {
-			return nil, err
-		}
+	chunk, raws, err := d.storedForm(ctx)
+	if err != nil {
+		return nil, err
 	}
 	doc, err := d.lib.engine.Load(ctx, d.id, parts(chunk, raws))
 	if err != nil {
@@ -201,7 +205,7 @@ func unavailable(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// tail is the bytes of the latest changes, which peers that keep up ask for.
+// tail is the bytes of the latest changes, which peers that keep up ask for, and of all that are not stored yet.
 type tail struct {
 	raws   map[crdt.Hash][]byte
 	hashes []crdt.Hash // in order
@@ -215,12 +219,18 @@ const (
 
 func newTail() tail { return tail{raws: map[crdt.Hash][]byte{}} }
 
-func (t *tail) add(h crdt.Hash, raw []byte) {
+// add takes in the latest change, with which so many are not stored.
+func (t *tail) add(h crdt.Hash, raw []byte, unstored int) {
 	t.raws[h] = raw
 	t.hashes = append(t.hashes, h)
 	t.bytes += len(raw)
+	t.trim(unstored)
+}
+
+// trim drops the oldest changes, but for those that are not stored.
+func (t *tail) trim(unstored int) {
 	drop := 0
-	for len(t.hashes)-drop > maxTail || (t.bytes > maxTailBytes && len(t.hashes)-drop > 1) {
+	for n := len(t.hashes); n > max(1, unstored) && (n > maxTail || t.bytes > maxTailBytes); n-- {
 		old := t.hashes[drop]
 		t.bytes -= len(t.raws[old])
 		delete(t.raws, old)

@@ -93,7 +93,7 @@ func (d *desk) makeSequence(ctx context.Context, sid SectionID) (*crdt.Sequence,
 		}
 		return nil
 	}
-	chunk, raws, err := d.lib.stored(ctx, d.id, d.kept)
+	chunk, raws, err := d.storedForm(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +123,7 @@ func (d *desk) makeSequence(ctx context.Context, sid SectionID) (*crdt.Sequence,
 		}
 	}
 	for _, h := range d.graph.From(taken) {
-		raw, ok := d.tail.raws[h]
-		if !ok {
-			return nil, fmt.Errorf("change %s is not stored yet", h)
-		}
-		if err := takeRaw(raw); err != nil {
+		if err := takeRaw(d.tail.raws[h]); err != nil {
 			return nil, err
 		}
 	}
