@@ -32,7 +32,12 @@ func (r remote) client(p *Program) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(r.URL, key)
+	server, err := client.New(r.URL, key)
+	if err != nil {
+		return nil, err
+	}
+	server.LeaseLost = p.tellLost
+	return server, nil
 }
 
 func (r remote) key(p *Program) (doc.Secret, error) {

@@ -24,12 +24,12 @@ type sectionEdit struct {
 	asking
 	sectionArg
 	fenced
-	File       string `xor:"form" help:"The whole new text; - is standard input. It is compared with its base word by word." placeholder:"FILE" complete:"file"`
-	Find       string `xor:"form" help:"A passage to replace, as it stands in the text." placeholder:"TEXT"`
-	With       string `help:"What comes in the passage's place; without it nothing." placeholder:"TEXT"`
-	Occurrence int    `help:"Which of several such passages, from 1; without it there has to be one." placeholder:"N"`
-	Ops        string `xor:"form" help:"Operations, as the REST API takes them: [{\"at\",\"delete\",\"insert\"}, ...] in code points of the base." placeholder:"JSON"`
-	Base       string `help:"Version that the edit was made on, as section get --json tells. A whole text needs it; \"current\" is the present one." placeholder:"VERSION"`
+	File       *string `xor:"form" help:"The whole new text; - is standard input. It is compared with its base word by word." placeholder:"FILE" complete:"file"`
+	Find       *string `xor:"form" help:"A passage to replace, as it stands in the text." placeholder:"TEXT"`
+	With       string  `help:"What comes in the passage's place; without it nothing." placeholder:"TEXT"`
+	Occurrence int     `help:"Which of several such passages, from 1; without it there has to be one." placeholder:"N"`
+	Ops        *string `xor:"form" help:"Operations, as the REST API takes them: [{\"at\",\"delete\",\"insert\"}, ...] in code points of the base." placeholder:"JSON"`
+	Base       string  `help:"Version that the edit was made on, as section get --json tells. A whole text needs it; \"current\" is the present one." placeholder:"VERSION"`
 }
 
 func (sectionEdit) Help() string {
@@ -60,20 +60,25 @@ type replacement struct {
 }
 
 func (c sectionEdit) Run(ctx context.Context, p *Program) error {
-	if c.Find == "" && (c.With != "" || c.Occurrence != 0) {
+	for _, form := range []*string{c.File, c.Find, c.Ops} {
+		if form != nil && *form == "" {
+			return &exitError{exitUsage, errors.New("--file, --find and --ops are not empty: without any of them an editor is opened")}
+		}
+	}
+	if c.Find == nil && (c.With != "" || c.Occurrence != 0) {
 		return &exitError{exitUsage, errors.New("--with and --occurrence go with --find")}
 	}
 	change := sectionChange{Base: c.Base, Fence: c.Fence}
 	switch {
-	case c.Find != "":
-		change.Replace = []replacement{{c.Find, c.With, c.Occurrence}}
-	case c.Ops != "":
-		if !json.Valid([]byte(c.Ops)) {
+	case c.Find != nil:
+		change.Replace = []replacement{{*c.Find, c.With, c.Occurrence}}
+	case c.Ops != nil:
+		if !json.Valid([]byte(*c.Ops)) {
 			return &exitError{exitUsage, errors.New("--ops is not JSON")}
 		}
-		change.Ops = json.RawMessage(c.Ops)
-	case c.File != "":
-		text, err := p.text(c.File)
+		change.Ops = json.RawMessage(*c.Ops)
+	case c.File != nil:
+		text, err := p.text(*c.File)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"cowrite/doc/code"
+	"cowrite/lease"
+	"cowrite/sync/agent"
 )
 
 // Exit codes. Those of lease run are beside it.
@@ -22,6 +26,7 @@ const (
 	exitNotFound    = 4
 	exitNotAllowed  = 5
 	exitUnavailable = 6
+	exitInterrupted = exitSignalled + int(syscall.SIGINT) // 130, as shells say it
 )
 
 // exits is what the exit codes mean.
@@ -36,6 +41,7 @@ var exits = []struct {
 	{exitNotFound, "there is no such document, section, key or lease"},
 	{exitNotAllowed, "the key is missing, ended, or not enough for this"},
 	{exitUnavailable, "the server was not reached or cannot now; trying again may help"},
+	{exitInterrupted, "it was interrupted"},
 }
 
 // surroundings is what the program takes from its environment.
@@ -49,7 +55,7 @@ func exitHelp() string {
 	var b strings.Builder
 	b.WriteString("Exit codes (lease run has its own):\n")
 	for _, e := range exits {
-		fmt.Fprintf(&b, "  %d  %s\n", e.code, e.meaning)
+		fmt.Fprintf(&b, "  %-3d  %s\n", e.code, e.meaning)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -82,16 +88,20 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// ended tells what failed, if anything did, and gives the exit code.
-func (p *Program) ended(err error, asJSON bool) int {
-	if err == nil {
+// ended tells what failed, if anything did, and gives the exit code. Of a command that its user interrupted there is
+// nothing to tell.
+func (p *Program) ended(ctx context.Context, err error) int {
+	switch {
+	case err == nil:
 		return 0
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return exitInterrupted
 	}
 	exit := exitCode(err)
 	if own, ok := errors.AsType[*exitError](err); ok && own.error == nil {
 		return exit
 	}
-	if refused, ok := errors.AsType[*code.Error](err); ok && asJSON {
+	if refused, ok := errors.AsType[*code.Error](err); ok && p.json {
 		facts := maps.Clone(refused.Facts)
 		if facts == nil {
 			facts = map[string]any{}
@@ -104,6 +114,34 @@ func (p *Program) ended(err error, asJSON bool) int {
 	}
 	fmt.Fprintf(p.Stderr, "cowrite: %s\n", oneLine(err))
 	return exit
+}
+
+// tellLost tells the user of a lease that is over without their doing. The server says it once, to whichever command
+// comes next.
+func (p *Program) tellLost(lost agent.LostLease) {
+	if p.json {
+		if b, err := json.Marshal(map[string][]agent.LostLease{"leaseLost": {lost}}); err == nil { // it was JSON
+			fmt.Fprintf(p.Stderr, "%s\n", b)
+		}
+		return
+	}
+	why := ""
+	switch lost.Action {
+	case lease.Expired:
+		why = ": it ran out"
+	case lease.Broken:
+		why = ": it was ended by force"
+	case lease.Ended:
+		why = ": what it was for is gone"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "cowrite: the lease %s is lost%s", lost.LeaseID, why)
+	for _, fact := range [][2]string{{"resource", lost.Resource}, {"by", lost.By}, {"reason", lost.Reason}, {"at", lost.At}} {
+		if fact[1] != "" {
+			fmt.Fprintf(&b, " %s=%s", fact[0], fact[1])
+		}
+	}
+	fmt.Fprintln(p.Stderr, strings.ReplaceAll(b.String(), "\n", "; "))
 }
 
 // exitError is the end of a command with an exit code of its own; without an error there is nothing to tell.

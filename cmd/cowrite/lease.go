@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"cowrite/cmd/cowrite/client"
@@ -54,10 +55,10 @@ type leaseAsk struct {
 
 // acquire takes a lease for the key's agent. Without waiting it takes no place in the queue either, unless queue says
 // so: whoever asked is gone the next moment.
-func (a leaseAsk) acquire(ctx context.Context, server *client.Client, resource string, queue bool) (wire.ResourceLease, error) {
+func (a leaseAsk) acquire(ctx context.Context, server *client.Client, resource string, queue bool) (client.Grant, error) {
 	agent, err := server.Agent(ctx)
 	if err != nil {
-		return wire.ResourceLease{}, err
+		return client.Grant{}, err
 	}
 	ask := wire.ResourceLeaseRequest{
 		Resource: resource, ActorDID: string(wire.DIDOf(agent)), TTLMs: a.For.Milliseconds(), Operation: a.Operation, Reason: a.Reason,
@@ -90,18 +91,19 @@ func (c leaseAcquire) Run(ctx context.Context, p *Program) error {
 		return err
 	}
 	defer server.Close()
-	l, err := c.acquire(ctx, server, c.name(), c.Queue)
+	g, err := c.acquire(ctx, server, c.name(), c.Queue)
 	if err != nil {
 		return err
 	}
-	return p.printGrant(c.asking, l)
+	return p.printGrant(c.asking, g)
 }
 
 // printGrant prints a lease that was granted or renewed.
-func (p *Program) printGrant(a asking, l wire.ResourceLease) error {
+func (p *Program) printGrant(a asking, g client.Grant) error {
 	if a.JSON {
-		return p.printJSON(wire.ResourceLeaseGrant{OK: true, Lease: l})
+		return p.printJSON(g.Raw)
 	}
+	l := g.Lease
 	return p.print(func(out *printer) { out.row(l.LeaseID, wire.AgentOf(string(l.Holder)), out.time(l.ExpiresAt), l.Fence) })
 }
 
@@ -121,18 +123,18 @@ func (c leaseRenew) Run(ctx context.Context, p *Program) error {
 	if err != nil {
 		return err
 	}
-	l, err := server.RenewResource(ctx, wire.DIDOf(agent), c.name(), c.For)
+	g, err := server.RenewResource(ctx, wire.DIDOf(agent), c.name(), c.For)
 	if err != nil {
 		return err
 	}
-	return p.printGrant(c.asking, l)
+	return p.printGrant(c.asking, g)
 }
 
 type leaseRelease struct {
 	asking
 	leaseTarget
 	ID     lease.ID `name:"id" help:"Only if the lease is this grant." placeholder:"LEASE"`
-	Force  bool     `help:"End anybody's lease of a section; the key is an administrator's."`
+	Force  bool     `help:"End anybody's lease of a section, with --id that grant alone; the key is an administrator's."`
 	Reason string   `help:"With --force: why, for the log and the former holder." placeholder:"TEXT"`
 }
 
@@ -144,12 +146,18 @@ func (leaseRelease) Help() string {
 }
 
 func (c leaseRelease) Run(ctx context.Context, p *Program) error {
+	if c.Reason != "" && !c.Force {
+		return &exitError{exitUsage, errors.New("--reason goes with --force: one's own lease is given back without one")}
+	}
 	if c.Force {
 		call, err := c.sectionCall(http.MethodDelete)
 		if err != nil {
 			return err
 		}
 		call.Query = url.Values{"force": {"true"}, "reason": {c.Reason}}
+		if c.ID != "" {
+			call.Header = map[string]string{"If-Match": strconv.Quote(string(c.ID))}
+		}
 		return ask(ctx, p, c.asking, call, func(*printer, struct{}) {})
 	}
 	server, err := c.client(p)

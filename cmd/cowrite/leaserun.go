@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"cowrite/cmd/cowrite/client"
 	"cowrite/doc/code"
 	"cowrite/lease/wire"
 )
@@ -62,11 +63,12 @@ func (c leaseRun) Run(ctx context.Context, p *Program) error {
 	}
 	defer server.Close()
 	asked := time.Now()
-	held, err := c.acquire(ctx, server, c.Resource, false)
+	grant, err := c.acquire(ctx, server, c.Resource, false)
 	if err != nil {
 		return &exitError{exitNoLease, err}
 	}
-	if !fresh(held) {
+	held := grant.Lease
+	if !grant.Granted {
 		return &exitError{exitNoLease, fmt.Errorf("%s holds the lease of %s already, so it would not keep two commands apart: use a key for each", wire.AgentOf(string(held.Holder)), c.Resource)}
 	}
 	k := keeper{server: server, held: held, ttl: c.For, end: asked.Add(c.For), next: asked.Add(c.For / 3)}
@@ -92,14 +94,6 @@ func (c leaseRun) Run(ctx context.Context, p *Program) error {
 		fmt.Fprintf(p.Stderr, "cowrite: the lease of %s could not be given back and runs out by itself: %s\n", c.Resource, oneLine(released))
 	}
 	return err
-}
-
-// fresh says whether a lease was granted by the very request that it answers: one that was there before has been
-// extended by it.
-func fresh(l wire.ResourceLease) bool {
-	acquired, err := time.Parse(time.RFC3339, l.AcquiredAt)
-	expires, err2 := time.Parse(time.RFC3339, l.ExpiresAt)
-	return err == nil && err2 == nil && expires.Sub(acquired) == wire.Milliseconds(l.TTLMs)
 }
 
 // whileHeld runs the command as long as the lease is held. The error says how it ended, nil: with 0.
@@ -227,11 +221,11 @@ type keeper struct {
 
 // renewer is what of a server it takes to keep a lease.
 type renewer interface {
-	RenewResource(ctx context.Context, actor wire.DID, resource string, ttl time.Duration) (wire.ResourceLease, error)
+	RenewResource(ctx context.Context, actor wire.DID, resource string, ttl time.Duration) (client.Grant, error)
 }
 
 // keep renews until ctx ends, and returns nil then; an error says why the lease is lost. A server that does not
-// answer is asked again until the lease has run out.
+// answer within a third of the time left is asked again, until the lease has run out.
 func (k keeper) keep(ctx context.Context) error {
 	for {
 		timer := time.NewTimer(time.Until(k.next))
@@ -242,14 +236,14 @@ func (k keeper) keep(ctx context.Context) error {
 		case <-timer.C:
 		}
 		asked := time.Now()
-		call, cancel := context.WithDeadline(ctx, k.end)
+		call, cancel := context.WithTimeout(ctx, k.end.Sub(asked)/3)
 		renewed, err := k.server.RenewResource(call, k.held.Holder, k.held.Resource, k.ttl)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err == nil && renewed.LeaseID != k.held.LeaseID:
-			return fmt.Errorf("the lease is another grant now: %s", renewed.LeaseID)
+		case err == nil && renewed.Lease.LeaseID != k.held.LeaseID:
+			return fmt.Errorf("the lease is another grant now: %s", renewed.Lease.LeaseID)
 		case err == nil:
 			k.end, k.next = asked.Add(k.ttl), asked.Add(k.ttl/3)
 		case isFinal(err):

@@ -23,6 +23,8 @@ type Program struct {
 	Env    func(name string) string
 	Zone   *time.Location   // of the reader; nil: the machine's
 	Worker func() *exec.Cmd // starts `cowrite worker`; nil: this binary
+
+	json bool // the command was asked to answer in JSON
 }
 
 // commands is the grammar of the command line: what --help tells and what the shells complete is read off it.
@@ -94,7 +96,8 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 		fmt.Fprintf(p.Stderr, "cowrite: %s (cowrite --help shows the commands)\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return exitUsage
 	}
-	return p.ended(parsed.Run(), asksJSON(parsed))
+	p.json = asksJSON(parsed)
+	return p.ended(ctx, parsed.Run())
 }
 
 // asksJSON says whether the command was asked to answer in JSON.

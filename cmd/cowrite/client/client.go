@@ -17,6 +17,7 @@ import (
 
 	"cowrite/doc"
 	"cowrite/doc/code"
+	"cowrite/sync/agent"
 )
 
 // answerTimeout is how long a server may take until it begins to answer: longer than any long poll (60 s).
@@ -27,6 +28,10 @@ const maxRefusalBytes = 1 << 20
 
 // Client calls one server with one key. It is safe for concurrent use.
 type Client struct {
+	// LeaseLost is told of each lease of the key's agent that ended without its doing, as the server says it once, with
+	// any answer or refusal. It is set before the first call and may be called concurrently. nil: nobody.
+	LeaseLost func(agent.LostLease)
+
 	base *url.URL
 	key  doc.Secret
 	http *http.Client
@@ -96,6 +101,10 @@ func (c *Client) open(ctx context.Context, in Call) (*http.Response, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("call the server: %w", err)
+	}
+	if err := c.tellLost(resp); err != nil {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("read the answer to %s %s: %w", in.Method, strings.Join(in.Path, "/"), err)
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil

@@ -16,6 +16,8 @@ import (
 
 	"cowrite/doc"
 	"cowrite/doc/code"
+	"cowrite/lease"
+	"cowrite/sync/agent"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -191,5 +193,46 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 	err := c.Follow(ctx, "d", 0, func(doc.Event) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Follow: %v", err)
+	}
+}
+
+// What leases the caller lost is said once, with an answer or a refusal of any kind, and the answer comes whole.
+func TestLostLeasesAreTold(t *testing.T) {
+	const field = `"leaseLost":[{"leaseId":"l1","resource":"lock:a","fence":7,"action":"force","by":"root","reason":"stuck","at":"2026-04-16T03:00:00.000Z"},{"leaseId":"l2","resource":"lock:b","fence":8,"action":"expire","at":"2026-04-16T03:00:01.000Z"}]`
+	whole := []agent.LostLease{
+		{LeaseID: "l1", Resource: "lock:a", Fence: 7, Action: lease.Broken, By: "root", Reason: "stuck", At: "2026-04-16T03:00:00.000Z"},
+		{LeaseID: "l2", Resource: "lock:b", Fence: 8, Action: lease.Expired, At: "2026-04-16T03:00:01.000Z"},
+	}
+	ids := []agent.LostLease{{LeaseID: "l1"}, {LeaseID: "l2"}}
+	for name, said := range map[string]struct {
+		status      int
+		media, body string
+		told        []agent.LostLease
+	}{
+		"an answer":          {200, "application/json", `{` + field + `,"id":"s","text":"# S"}`, whole},
+		"a refusal":          {409, "application/json", `{` + field + `,"error":"BUSY","message":"later"}`, whole},
+		"Markdown":           {200, "text/markdown; charset=utf-8", "# S", ids},
+		"JSON without more":  {200, "application/json", `{"text":"# S"}`, ids},
+		"JSON that is none":  {200, "application/json", `[`, ids},
+		"a proxy's own page": {502, "text/html", "<html>", ids},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", said.media)
+				w.Header().Set("Cowrite-Lease-Lost", "l1, l2")
+				w.WriteHeader(said.status)
+				fmt.Fprint(w, said.body)
+			})
+			var told []agent.LostLease
+			c.LeaseLost = func(lost agent.LostLease) { told = append(told, lost) }
+			var got strings.Builder
+			err := c.Download(t.Context(), "d", "", "text/markdown", &got)
+			if !slices.Equal(told, said.told) {
+				t.Errorf("told of %+v, want %+v", told, said.told)
+			}
+			if ok := said.status == 200; (err == nil) != ok || ok && got.String() != said.body {
+				t.Errorf("the answer is %q, %v", got.String(), err)
+			}
+		})
 	}
 }

@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -38,17 +40,36 @@ func (c *Client) Agent(ctx context.Context) (lease.Agent, error) {
 	return session.Agent, err
 }
 
+// Grant is a lease that was granted, extended or renewed.
+type Grant struct {
+	wire.ResourceLeaseGrant
+	Raw json.RawMessage // the answer as it came
+}
+
+// grant makes a call that is answered by a grant.
+func (c *Client) grant(ctx context.Context, route string, body any) (Grant, error) {
+	in := Coordination(http.MethodPost, route)
+	in.Body = body
+	raw, err := c.Do(ctx, in)
+	if err != nil {
+		return Grant{}, err
+	}
+	g := Grant{Raw: raw}
+	if err := json.Unmarshal(raw, &g.ResourceLeaseGrant); err != nil {
+		return Grant{}, fmt.Errorf("read the grant: %w", err)
+	}
+	return g, nil
+}
+
 // AcquireResource asks once for the lease of any resource. LEASE_HELD when it is not to be had now; DEADLOCK when
 // waiting for it would close a circle.
-func (c *Client) AcquireResource(ctx context.Context, ask wire.ResourceLeaseRequest) (wire.ResourceLease, error) {
-	var grant wire.ResourceLeaseGrant
-	err := c.coordinate(ctx, http.MethodPost, "lease", nil, ask, &grant)
-	return grant.Lease, err
+func (c *Client) AcquireResource(ctx context.Context, ask wire.ResourceLeaseRequest) (Grant, error) {
+	return c.grant(ctx, "lease", ask)
 }
 
 // AwaitResource asks for a lease and waits for it in the queue, for longer than a single request may. When the time
 // is up the place is given up too, and the error is the last refusal.
-func (c *Client) AwaitResource(ctx context.Context, ask wire.ResourceLeaseRequest, wait time.Duration) (wire.ResourceLease, error) {
+func (c *Client) AwaitResource(ctx context.Context, ask wire.ResourceLeaseRequest, wait time.Duration) (Grant, error) {
 	end := time.Now().Add(wait)
 	for {
 		ask.WaitMs = min(wire.MaxWait, max(time.Until(end), time.Millisecond)).Milliseconds()
@@ -59,7 +80,7 @@ func (c *Client) AwaitResource(ctx context.Context, ask wire.ResourceLeaseReques
 		if time.Now().Before(end) {
 			continue
 		}
-		return wire.ResourceLease{}, errors.Join(err, c.LeaveQueue(ctx, ask.Resource))
+		return Grant{}, errors.Join(err, c.LeaveQueue(ctx, ask.Resource))
 	}
 }
 
@@ -69,11 +90,8 @@ func (c *Client) LeaveQueue(ctx context.Context, resource string) error {
 }
 
 // RenewResource sets the end of the caller's lease to now and ttl.
-func (c *Client) RenewResource(ctx context.Context, actor wire.DID, resource string, ttl time.Duration) (wire.ResourceLease, error) {
-	var grant wire.ResourceLeaseGrant
-	err := c.coordinate(ctx, http.MethodPost, "renew", nil,
-		wire.ResourceLeaseRenewal{Resource: resource, ActorDID: string(actor), TTLMs: ttl.Milliseconds()}, &grant)
-	return grant.Lease, err
+func (c *Client) RenewResource(ctx context.Context, actor wire.DID, resource string, ttl time.Duration) (Grant, error) {
+	return c.grant(ctx, "renew", wire.ResourceLeaseRenewal{Resource: resource, ActorDID: string(actor), TTLMs: ttl.Milliseconds()})
 }
 
 // ReleaseResource ends the caller's lease; with an id only if it is that grant.
