@@ -334,12 +334,24 @@ func (l *Library) retitle(ctx context.Context, k Key, id crdt.DocumentID, title 
 	})
 }
 
-// Events gives a page of the log: what stands behind since, at most limit. Who has read a part of the log may read it
+// Reaches refuses a position that the log has not come to with INVALID_CURSOR and its lastSeq. It may have come there before: of a
+// server that was restored from a backup the log is shorter, and who waited behind its end would miss all that is appended up to there.
+func (m Meta) Reaches(since Seq) error {
+	if since > m.LastSeq {
+		return code.New(code.InvalidCursor, "the log has not come to event %s, it ends with %s: begin anew", since, m.LastSeq).With("lastSeq", m.LastSeq.String())
+	}
+	return nil
+}
+
+// Events gives a page of the log: what stands behind since, at most limit. INVALID_CURSOR. Who has read a part of the log may read it
 // to its end after the document was deleted or blocked; then it is DOCUMENT_DELETED or DOCUMENT_BLOCKED.
 func (l *Library) Events(ctx context.Context, k Key, id crdt.DocumentID, since Seq, limit int) (events []Event, more bool, err error) {
 	m, err := l.meta(ctx, k, id, false)
 	if (code.Is(err, code.DocumentDeleted) || code.Is(err, code.DocumentBlocked)) && since > 0 && since < m.LastSeq {
 		err = nil
+	}
+	if err == nil {
+		err = m.Reaches(since)
 	}
 	if err != nil {
 		return nil, false, err
@@ -367,8 +379,11 @@ func (l *Library) Post(ctx context.Context, k Key, id crdt.DocumentID, payload j
 		e, err = l.post(ctx, k, id, payload, o)
 		return err
 	}, func(former EditCall) error {
+		if former.Document != id {
+			return idempotencyMismatch()
+		}
 		events, _, err := l.Events(ctx, k, id, former.Seq-1, 1)
-		if err == nil && (len(events) == 0 || former.Document != id) {
+		if err == nil && len(events) == 0 {
 			err = idempotencyMismatch()
 		}
 		if err == nil {

@@ -105,9 +105,13 @@ func (l *Library) Diff(ctx context.Context, k Key, id crdt.DocumentID, from, to 
 const historyScan = 10_000
 
 // History gives the events about one section behind since, oldest first, at most limit; next is where the following
-// call goes on, 0 at the end of the log. A page may be empty although more follow.
+// call goes on, 0 at the end of the log. A page may be empty although more follow. INVALID_CURSOR.
 func (l *Library) History(ctx context.Context, k Key, id crdt.DocumentID, sid SectionID, since Seq, limit int) (events []Event, next Seq, err error) {
-	if _, err := l.meta(ctx, k, id, false); err != nil {
+	m, err := l.meta(ctx, k, id, false)
+	if err == nil {
+		err = m.Reaches(since)
+	}
+	if err != nil {
 		return nil, 0, err
 	}
 	for seen := 0; seen < historyScan; {

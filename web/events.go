@@ -36,7 +36,8 @@ func (s *Server) eventRoutes() {
 	register(s, route{
 		id: "list-events", method: http.MethodGet, path: "/documents/{slug}/events", tag: tag, status: http.StatusOK,
 		summary: "Read the event log in pages",
-		about:   "The events behind `since`, in order. Lease events carry their classic name in payload.event.",
+		about: "The events behind `since`, in order. A position that the log has not come to is refused with INVALID_CURSOR and `lastSeq`: " +
+			"the server was restored from a backup, and whoever followed its log begins anew. Lease events carry their classic name in payload.event.",
 		refuses: append([]code.Code{code.InvalidCursor}, ofDocuments...),
 	}, s.listEvents)
 	register(s, route{
@@ -50,7 +51,7 @@ func (s *Server) eventRoutes() {
 		id: "stream-events", method: http.MethodGet, path: "/documents/{slug}/events/stream", tag: tag, status: http.StatusOK,
 		summary: "Follow the event log",
 		about: "Server-sent events: the log from `Last-Event-ID` or `since` on (both exclusive, the header wins), from its first event when neither is given, " +
-			"then live without gap or repeat. `id` is the seq, `event` the type, `data` the event on one line. A comment every 15 s keeps the line open. " +
+			"then live without gap or repeat. A position that the log has not come to is INVALID_CURSOR. `id` is the seq, `event` the type, `data` the event on one line. A comment every 15 s keeps the line open. " +
 			"No event is ever named error. The key may be given as `?token=`.",
 		refuses: append([]code.Code{code.InvalidCursor, code.TooManySockets, code.ShuttingDown}, ofDocuments...),
 		answers: map[string]reflect.Type{"text/event-stream": reflect.TypeFor[string]()},

@@ -331,6 +331,9 @@ func TestWaitsThatEnd(t *testing.T) {
 		if again := alpha.ok("outline", args{"document": "paper"}); again["leaseLost"] != nil {
 			t.Errorf("told twice: %v", again)
 		}
+		if no := alpha.refused("events", args{"document": "paper", "since": "99", "waitSeconds": 60}, "INVALID_CURSOR"); no["lastSeq"] != lost["lastSeq"] {
+			t.Errorf("behind the end of the log: %v", no)
+		}
 		since := lost["lastSeq"]
 		begun = time.Now()
 		if page := alpha.ok("events", args{"document": "paper", "since": since, "waitSeconds": 5}); len(page["events"].([]any)) != 0 || page["next_since"] != since || time.Since(begun) != 5*time.Second {

@@ -48,6 +48,9 @@ func (s *Server) streamEvents(ctx context.Context, in *streamEventsInput) (*stre
 		return nil, err
 	}
 	meta, err := s.find(ctx, in.Slug)
+	if err == nil {
+		err = meta.Reaches(since)
+	}
 	if err != nil {
 		return nil, err
 	}

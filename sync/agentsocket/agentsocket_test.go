@@ -599,6 +599,7 @@ func TestWrongInput(t *testing.T) {
 			{"1", `{"id":"1","type":"open","document":"notes","view":"section"}`, code.BadRequest},
 			{"1", `{"id":"1","type":"open","document":"notes","since":"-1"}`, code.InvalidCursor},
 			{"1", `{"id":"1","type":"open","document":"notes","since":"99999999999999999999"}`, code.InvalidCursor},
+			{"1", `{"id":"1","type":"open","document":"notes","since":"99999"}`, code.InvalidCursor},
 			{"1", `{"id":"1","type":"lease","document":"notes","section":"a"}`, code.BadRequest},
 			{"1", `{"id":"1","type":"lease","document":"notes","section":"a","action":"steal"}`, code.BadRequest},
 			{"1", `{"id":"1","type":"lease","document":"notes","section":"a","action":"acquire","leaseDurationSeconds":1e9}`, code.InvalidDuration},

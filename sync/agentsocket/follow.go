@@ -58,6 +58,9 @@ func (s *socket) follow(r *agent.Open) error {
 		return err
 	}
 	meta, section, err := s.find(r.Document, r.Section)
+	if err == nil && since != nil {
+		err = meta.Reaches(*since)
+	}
 	if err != nil {
 		return err
 	}

@@ -144,6 +144,52 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
+// A server that was restored from a backup knows no event of the number that was read last: its log is read from the first on.
+func TestALogThatBecameShorterIsReadAnew(t *testing.T) {
+	now, backup := start(), start()
+	defer now.close()
+	defer backup.close()
+	ctx := soon(t)
+	key := now.key("alice")
+	if _, err := backup.keyring.Import(ctx, doc.Key{Agent: "alice", Role: doc.Editor, Pattern: "*"}, doc.Secret(key)); err != nil {
+		t.Fatal(err)
+	}
+	now.document("notes", "# Notes\n")
+	backup.document("notes", "# Notes as they were\n")
+	lines := newCuttable()
+	alice, err := client.Connect(ctx, client.Options{URL: now.url, Key: key, HTTP: lines.Client, Random: func() float64 { return 0 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alice.Close()
+	d, err := alice.Open(ctx, "notes", client.Open{Events: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func() {
+		t.Helper()
+		if _, err := d.Post(ctx, struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := func(want agent.Seq) {
+		t.Helper()
+		if e, err := d.Next(ctx); err != nil || e.Seq != want {
+			t.Fatalf("event %s is %+v, %v", want, e, err)
+		}
+	}
+	post()
+	post()
+	for _, seq := range []agent.Seq{"1", "2", "3"} {
+		next(seq)
+	}
+	lines.move(backup)
+	next("1")
+	waitMarkdown(t, d, "# Notes as they were\n")
+	post()
+	next("2")
+}
+
 // Whoever has caught up has what was acknowledged, by whatever view, also over lines that break.
 func TestCatchUp(t *testing.T) {
 	s := start()

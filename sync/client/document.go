@@ -21,7 +21,7 @@ type Open struct {
 	Section agent.SectionID // not "": this section alone
 	LogOnly bool            // no text
 	Events  bool            // the log too, from After on; with LogOnly it always is
-	After   agent.Seq       // the last event that is known; "": from the first
+	After   agent.Seq       // the last event that is known; "": from the first. See Next for one that the server does not know
 }
 
 // Document is a document that is followed: its text is kept exact by what the server sends.
@@ -209,7 +209,8 @@ func (d *Document) CatchUp(ctx context.Context) error {
 	return d.until(ctx, func() bool { return d.opens > before && d.behind == "" })
 }
 
-// Next waits for the next event of the log: in order, without gap or repeat, also over broken lines.
+// Next waits for the next event of the log: in order, without gap or repeat, also over broken lines. Where the server's log has
+// not come to the last event that is known, because it was restored from a backup, Next begins anew with the first.
 func (d *Document) Next(ctx context.Context) (agent.EventRecord, error) {
 	if !d.how.Events && !d.how.LogOnly {
 		return agent.EventRecord{}, errors.New("the document was opened without its log")
@@ -298,6 +299,11 @@ func (d *Document) event(e agent.EventRecord) {
 // closed deals with the server's following the document no longer, or not opening it: it is opened again, if that is
 // worth a try.
 func (d *Document) closed(why *code.Error) {
+	if _, shorter := why.Facts["lastSeq"]; shorter && why.Code == code.InvalidCursor {
+		d.anew()
+		d.c.sendNow(d.openFrame())
+		return
+	}
 	if !comesBack(why) {
 		d.fail(why)
 		return
@@ -311,6 +317,13 @@ func (d *Document) closed(why *code.Error) {
 			d.c.sendNow(d.openFrame())
 		}
 	})
+}
+
+// anew has the log begin with its first event again.
+func (d *Document) anew() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.read, d.events, d.lagging = "0", nil, false
 }
 
 func (d *Document) fail(why error) {

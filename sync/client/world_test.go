@@ -1,10 +1,12 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -103,7 +105,8 @@ type cuttable struct {
 	*http.Client
 	mu    sync.Mutex
 	lines []net.Conn
-	down  bool // new ones are refused
+	down  bool   // new ones are refused
+	moved string // where new ones lead instead; "": where they are asked to
 }
 
 func newCuttable() *cuttable {
@@ -112,6 +115,7 @@ func newCuttable() *cuttable {
 	c.Client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		c.mu.Lock()
 		down := c.down
+		address = cmp.Or(c.moved, address)
 		c.mu.Unlock()
 		if down {
 			return nil, net.ErrClosed
@@ -125,6 +129,14 @@ func newCuttable() *cuttable {
 		return line, err
 	}}}
 	return c
+}
+
+// move has the lines lead to another server from now on.
+func (c *cuttable) move(to *server) {
+	c.mu.Lock()
+	c.moved = strings.TrimPrefix(to.url, "http://")
+	c.mu.Unlock()
+	c.cut(false)
 }
 
 // cut ends all lines; down says whether new ones are refused from now on.

@@ -18,7 +18,8 @@ const silenceMs = 45_000;
 /**
  * Follows a document's log, without gap or repeat: a stream that is cut, falls silent or leaves something out is opened
  * again behind the last event that was yielded. It ends with the signal or when the document is deleted, unless it is back at
- * once, and throws what the server refuses.
+ * once, and throws what the server refuses. Where the log has not come to that event, because the server was restored from a
+ * backup, the stream begins anew with the first.
  */
 export async function* streamEvents(http: Http, path: string, options: StreamOptions = {}): AsyncGenerator<LogEvent, void, void> {
   const { signal, maxReconnects = Infinity } = options;
@@ -41,6 +42,11 @@ export async function* streamEvents(http: Http, path: string, options: StreamOpt
       }
     } catch (err) {
       if (signal?.aborted || (deleted && err instanceof Refusal && err.code === "DOCUMENT_DELETED")) return;
+      if (err instanceof Refusal && err.code === "INVALID_CURSOR" && err.facts.lastSeq !== undefined) {
+        last = 0n;
+        deleted = false;
+        continue;
+      }
       if (!worthRetrying(err) || ++failures > maxReconnects) throw err;
     }
     try {

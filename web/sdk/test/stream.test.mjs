@@ -140,6 +140,29 @@ test("a stream that leaves an event out is opened again behind the last that cam
   await stream.return();
 });
 
+test("where the log is shorter than what was seen, the stream begins anew", async () => {
+  const timers = new SteppedTimers();
+  const asked = [];
+  const fetch = async (_, request) => {
+    asked.push(request.headers["Last-Event-ID"]);
+    if (asked.length === 1) return new Response(frame(8)); // and cut
+    if (asked.length === 2) return new Response(JSON.stringify({ error: "INVALID_CURSOR", message: "", lastSeq: "2" }), { status: 400 });
+    return new Response(frame(1) + frame(2));
+  };
+  const document = connect({ url: "http://server", key: "k", fetch, timers, random: () => 0.5 }).document("d");
+  const stream = document.stream({ since: 7 });
+  assert.equal((await stream.next()).value?.seq, "8");
+  const first = stream.next();
+  await timers.pass(1_000);
+  assert.equal((await first).value?.seq, "1");
+  assert.equal((await stream.next()).value?.seq, "2");
+  assert.deepEqual(asked, ["7", "8", "0"]);
+  await stream.return();
+
+  const unreadable = connect({ url: "http://server", key: "k", timers, fetch: async () => new Response(JSON.stringify({ error: "INVALID_CURSOR", message: "" }), { status: 400 }) });
+  await assert.rejects(unreadable.document("d").stream().next(), (err) => err instanceof Refusal && err.code === "INVALID_CURSOR");
+});
+
 test("frames are read however they are cut", async () => {
   const { connections, document } = byHand();
   const stream = document.stream();

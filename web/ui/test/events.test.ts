@@ -46,6 +46,10 @@ function follow(answer: (since: number, call: number) => Response | Promise<Resp
       links.push(state)
       if (why) reasons.add(why)
     },
+    anew: async (lastSeq) => {
+      seen.length = 0
+      return lastSeq - 2
+    },
     silent: () => silences++,
     refused: (status) => refused.push(status),
   })
@@ -99,7 +103,22 @@ test("a stream that has gone silent is given up and opened again", async () => {
   expect([silences(), calls(), links]).toEqual([1, 2, ["open", "down", "open"]])
 })
 
-test.each([401, 403, 404, 410])("a refusal with %i ends it", async (status) => {
+test("where the log is shorter than what was seen, it is read anew", async () => {
+  const asked: number[] = []
+  const { seen, refused, subscription } = follow((since, call) => {
+    asked.push(since)
+    if (call === 1) return new Response(`{"error":"INVALID_CURSOR","message":"","lastSeq":"50"}`, { status: 400 })
+    return stream(since, call === 0 ? 900 : "hang")
+  })
+  await vi.advanceTimersByTimeAsync(10_000)
+  subscription.close()
+  expect(asked).toHaveLength(3)
+  expect(asked[2]).toBe(48)
+  expect(seen).toEqual(all.slice(48))
+  expect(refused).toEqual([])
+})
+
+test.each([400, 401, 403, 404, 410])("a refusal with %i ends it", async (status) => {
   const { refused, subscription, calls } = follow(() => new Response("{}", { status }))
   await vi.advanceTimersByTimeAsync(60_000)
   subscription.close()

@@ -278,6 +278,10 @@ export class DocumentModel {
         this.#tellNews()
       },
       link: (state, why) => this.#eventsAre(state, why),
+      anew: (lastSeq) => {
+        this.#news = []
+        return this.log.open(lastSeq)
+      },
       silent: () => {
         this.#socket?.reconnect()
         this.#replica?.reconnect()

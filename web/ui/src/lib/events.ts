@@ -12,6 +12,8 @@ export interface EventListener {
   link(state: LinkState, why?: string): void
   /** Nothing came for so long that whatever else is connected to the server is likely dead too. */
   silent(): void
+  /** The log has not come to the event that was seen last, because the server was restored from a backup: it ends with this number. Gives the number to go on behind. */
+  anew(lastSeq: number): Promise<number>
   /** The server refused for good: 401 signed out, 403 and 404 not for this reader, 410 deleted. */
   refused(status: number): void
 }
@@ -82,8 +84,12 @@ export class EventSubscription {
         signal: this.#attempt.signal,
       })
       const { status } = response
-      const refusal = status === blocked ? await refusalIn(response) : undefined
-      if (refusal) return { status, why: [refusal.message, refusal["reason"]].filter(Boolean).join(": ") }
+      const refusal = response.ok ? undefined : await refusalIn(response)
+      if (refusal?.error === "INVALID_CURSOR" && "lastSeq" in refusal) {
+        this.last = await this.listener.anew(Number(refusal["lastSeq"]))
+        return { status: 0 }
+      }
+      if (refusal && status === blocked) return { status, why: [refusal.message, refusal["reason"]].filter(Boolean).join(": ") }
       if (!response.ok || !response.body) return { status }
       this.listener.link("open")
       this.#retry = firstRetryMs
