@@ -64,6 +64,8 @@ type desk struct {
 	stored  stored
 	whole   whole
 
+	unpacked unpacked // until the document is put away
+
 	compaction compaction
 
 	// What only the engine can tell. The document is loaded when it is first needed, and let go after a while.

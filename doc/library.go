@@ -40,7 +40,7 @@ type Library struct {
 
 	mu      sync.Mutex // guards the fields below, and users and idle of each desk; never held over I/O
 	desks   map[crdt.DocumentID]*desk
-	weights map[*desk]weight // of the documents in the engine
+	weights map[*desk]weight // of the documents in the engine, and those that were unpacked
 	weight  int              // the sum
 	unused  list.List        // of desks without users, the one that was left first at the front
 	faults  map[crdt.DocumentID]Fault
@@ -334,5 +334,11 @@ func (l *Library) OpenDocuments() int {
 func (l *Library) EngineDocuments() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.weights)
+	n := 0
+	for _, w := range l.weights {
+		if w.loaded {
+			n++
+		}
+	}
+	return n
 }

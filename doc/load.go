@@ -181,7 +181,8 @@ func (d *desk) engine(ctx context.Context) (engine.Document, error) {
 
 // putAway lets the engine's document go, and what was read from it.
 func (d *desk) putAway() {
-	d.whole = whole{}
+	d.whole, d.unpacked = whole{}, unpacked{}
+	d.lib.unweigh(d)
 	if d.loaded == nil {
 		return
 	}
@@ -190,7 +191,6 @@ func (d *desk) putAway() {
 	}
 	d.loaded, d.content, d.reread, d.sequences = nil, content{}, true, nil
 	clear(d.stale)
-	d.lib.unweigh(d)
 }
 
 // unavailable says what an engine's error is to a caller. That it took too long, or that its worker ended, leaves
@@ -241,10 +241,11 @@ func (t *tail) trim(unstored int) {
 	}
 }
 
-// weight is what a document in the engine is taken to weigh, and when it was last needed.
+// weight is what a document in the engine is taken to weigh, with what was unpacked of it, and when it was last needed.
 type weight struct {
-	bytes int
-	used  time.Time
+	bytes  int
+	loaded bool // it is in the engine
+	used   time.Time
 }
 
 // What the engine takes for a change and its operations: 470 MB were measured for 260,000 changes of one character.
@@ -253,10 +254,12 @@ const bytesPerChange = 1800
 // weigh notes what the desk's document weighs in the engine, and asks the one that was not needed for longest to
 // go where all are too heavy.
 func (l *Library) weigh(d *desk) {
-	if d.loaded == nil {
+	w := weight{bytes: d.sequencesSize() + d.unpacked.bytes, loaded: d.loaded != nil, used: d.used}
+	if w.loaded {
+		w.bytes += bytesPerChange * d.graph.Len()
+	} else if w.bytes == 0 {
 		return
 	}
-	w := weight{bytes: bytesPerChange*d.graph.Len() + d.sequencesSize(), used: d.used}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.weight += w.bytes - l.weights[d].bytes

@@ -156,8 +156,7 @@ func (l *Library) usage(metas []Meta) []Usage {
 	all := make([]Usage, len(metas))
 	for i, m := range metas {
 		d := l.desks[m.ID]
-		_, loaded := l.weights[d]
-		all[i] = Usage{Meta: m, Open: d != nil, Loaded: loaded, Fault: l.faults[m.ID]}
+		all[i] = Usage{Meta: m, Open: d != nil, Loaded: l.weights[d].loaded, Fault: l.faults[m.ID]}
 	}
 	return all
 }

@@ -16,6 +16,17 @@ type whole struct {
 	upto  int
 }
 
+// unpacked is changes out of the saved document, for peers that understand no other form: unpacking it once for each of their
+// messages would hold up the desk, and the one worker that opens what is not trusted.
+type unpacked struct {
+	raws  map[crdt.Hash][]byte
+	bytes int
+}
+
+// maxUnpacked bounds what is kept of one document: some 280,000 changes of one character. Those behind them are unpacked
+// each time.
+const maxUnpacked = 32 << 20
+
 // Raw makes the desk the source of its sync sessions: the bytes of changes, from the tail, from the store's rows, or,
 // when they must be had, out of the saved document.
 func (d *desk) Raw(hashes []crdt.Hash, must bool) ([][]byte, error) {
@@ -64,6 +75,10 @@ func (d *desk) Raw(hashes []crdt.Hash, must bool) ([][]byte, error) {
 
 // unpackInto fills in the changes that are only in the saved document.
 func (d *desk) unpackInto(found map[crdt.Hash][]byte) error {
+	d.used = d.lib.now()
+	if d.takeUnpacked(found) {
+		return nil
+	}
 	saved, err := d.lib.store.Saved(d.lib.ctx, d.id, true)
 	if err != nil {
 		return err
@@ -72,12 +87,30 @@ func (d *desk) unpackInto(found map[crdt.Hash][]byte) error {
 	if err != nil {
 		return unavailable("unpack saved document", err)
 	}
+	d.unpacked = unpacked{raws: make(map[crdt.Hash][]byte, len(changes))}
 	for _, c := range changes {
 		if raw, asked := found[c.Hash]; asked && raw == nil {
 			found[c.Hash] = c.Raw
 		}
+		if d.unpacked.bytes += len(c.Raw); d.unpacked.bytes <= maxUnpacked {
+			d.unpacked.raws[c.Hash] = c.Raw
+		}
 	}
+	d.unpacked.bytes = min(d.unpacked.bytes, maxUnpacked)
+	d.lib.weigh(d)
 	return nil
+}
+
+// takeUnpacked fills in what was unpacked before, and says whether that is all.
+func (d *desk) takeUnpacked(found map[crdt.Hash][]byte) bool {
+	all := true
+	for h, raw := range found {
+		if raw == nil {
+			found[h] = d.unpacked.raws[h]
+			all = all && found[h] != nil
+		}
+	}
+	return all
 }
 
 // A chunk is followed by so many changes of so many bytes at most; then a new one is made. A large change is better
