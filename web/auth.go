@@ -45,7 +45,11 @@ func secretOf(r *http.Request) (doc.Secret, error) {
 		if !cookieCounts(r) {
 			return "", code.New(code.BadOrigin, "the page's cookie does not count for requests from elsewhere; use a key")
 		}
-		return doc.Secret(cookie.Value), nil
+		secret, err := url.QueryUnescape(cookie.Value)
+		if err != nil {
+			return "", code.New(code.Unauthorized, "the page's cookie holds no key").Because(err)
+		}
+		return doc.Secret(secret), nil
 	}
 	return "", code.New(code.Unauthorized, "this needs a key: Authorization: Bearer <key>")
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"cowrite/doc"
 	"cowrite/doc/code"
@@ -101,10 +102,11 @@ func fromOwnPage(ctx context.Context) error {
 	return nil
 }
 
-// sessionCookieOf makes the cookie. It holds the key itself, out of reach of scripts and of other sites.
+// sessionCookieOf makes the cookie. It holds the key itself, out of reach of scripts and of other sites, escaped: an operator's
+// own key may have characters that a cookie has not.
 func sessionCookieOf(ctx context.Context, value string) http.Cookie {
 	return http.Cookie{
-		Name: sessionCookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: sessionCookie, Value: url.QueryEscape(value), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: scheme(callOf(ctx).request) == "https",
 	}
 }
