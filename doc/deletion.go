@@ -70,7 +70,7 @@ func (l *Library) Delete(ctx context.Context, k Key, id crdt.DocumentID) error {
 	if _, err := l.meta(ctx, k, id, true); err != nil {
 		return err
 	}
-	l.clearLeases(ctx, k.Agent, id)
+	l.clearLeases(ctx, k.Agent, id, wasDeleted)
 	err := l.at(ctx, id, func(d *desk) *request {
 		return &request{alone: true, stage: func(s *step) error {
 			s.Deletion = &Deletion{s.at, k.Agent}
@@ -80,16 +80,22 @@ func (l *Library) Delete(ctx context.Context, k Key, id crdt.DocumentID) error {
 	if err != nil {
 		return err
 	}
-	l.clearLeases(ctx, k.Agent, id) // those taken meanwhile
+	l.clearLeases(ctx, k.Agent, id, wasDeleted) // those taken meanwhile
 	return nil
 }
 
+// Why a document's leases end with it.
+const (
+	wasDeleted = "the document was deleted"
+	wasBlocked = "the document was blocked"
+)
+
 // clearLeases ends the leases of a document's sections. The document goes whatever becomes of it: a lease would only
 // run out later.
-func (l *Library) clearLeases(ctx context.Context, by Agent, id crdt.DocumentID) {
+func (l *Library) clearLeases(ctx context.Context, by Agent, id crdt.DocumentID, why string) {
 	for _, status := range l.leases.List(SectionsPrefix(id)) {
-		if _, err := l.leases.Do(ctx, lease.Clear{Resource: status.Resource, By: by, Reason: "the document was deleted"}); err != nil {
-			l.log.Error("end lease of deleted document", "resource", status.Resource, "err", err)
+		if _, err := l.leases.Do(ctx, lease.Clear{Resource: status.Resource, By: by, Reason: why}); err != nil {
+			l.log.Error("end lease of document", "why", why, "resource", status.Resource, "err", err)
 		}
 	}
 }
@@ -178,7 +184,7 @@ func (l *Library) Purge(ctx context.Context, k Key, ref string) (Meta, error) {
 		return Meta{}, err
 	}
 	ctx = context.WithoutCancel(ctx)
-	l.clearLeases(ctx, k.Agent, m.ID)
+	l.clearLeases(ctx, k.Agent, m.ID, wasDeleted)
 	switch err := l.store.Purge(ctx, m.ID, Purge{l.now(), k.Agent}); {
 	case errors.Is(err, ErrConflict):
 		return Meta{}, notDeleted()

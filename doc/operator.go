@@ -19,7 +19,8 @@ type blockedPayload struct {
 }
 
 // Block takes a document out of service until [Library.Unblock]: its replicas and followers are told DOCUMENT_BLOCKED,
-// its desk ends, and every later call is refused with the same. Its leases run out by themselves. A document that is
+// its desk ends, and every later call is refused with the same. Its leases end, at no cost to their holders,
+// who could neither renew nor release them. A document that is
 // blocked already is so for the new reason. FORBIDDEN but for an admin's key that covers the document, TOO_LARGE.
 func (l *Library) Block(ctx context.Context, k Key, ref, reason string) (Meta, error) {
 	if err := l.checkText("reason", reason, MaxReason); err != nil {
@@ -63,6 +64,7 @@ func (l *Library) setBlock(ctx context.Context, k Key, ref string, t EventType, 
 		l.announce(m)
 	} else {
 		l.evict(m.ID, blocked(m))
+		l.clearLeases(ctx, k.Agent, m.ID, wasBlocked)
 	}
 	return m, nil
 }

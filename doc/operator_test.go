@@ -15,6 +15,7 @@ import (
 	"cowrite/crdt/engine"
 	"cowrite/doc"
 	"cowrite/doc/code"
+	"cowrite/lease"
 )
 
 var root = doc.Key{Agent: "root", Role: doc.Admin, Pattern: "*"}
@@ -182,6 +183,38 @@ func TestUsage(t *testing.T) {
 		}
 		if out, err = w.OutOfService(ctx); err != nil || len(out) != 1 || w.Faults() != 0 {
 			t.Errorf("after it was deleted, out of service are %+v, %v, with %d faults", out, err, w.Faults())
+		}
+	})
+}
+
+// Who holds a lease on a section of a document that is blocked can neither renew nor release it: it ends, and costs no trust.
+func TestABlockEndsLeasesAtNoCost(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		d := w.create("# One\n")
+		resource := doc.SectionResource(d.Meta.ID, d.Sections[0].ID)
+		held, err := w.keeper.Do(t.Context(), lease.Acquire{Resource: resource, Agent: "alice", Operation: lease.Write, Duration: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, _ := w.keeper.Agent("alice")
+		if _, err := w.Block(t.Context(), root, "d", ""); err != nil {
+			t.Fatal(err)
+		}
+		if left := w.keeper.Status(resource).Holders; len(left) > 0 {
+			t.Errorf("%+v is left", left)
+		}
+		time.Sleep(2 * time.Minute) // past its end
+		synctest.Wait()
+		if after, _, _ := w.keeper.Agent("alice"); after.Trust != before.Trust {
+			t.Errorf("trust was %v, and is %v", before.Trust, after.Trust)
+		}
+		if _, err := w.Unblock(t.Context(), root, "d"); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(w.log(d.Meta.ID), func(e doc.Event) bool {
+			return strings.Contains(string(e.Payload), string(held.Lease.ID)) && strings.Contains(string(e.Payload), "the document was blocked")
+		}) {
+			t.Error("the log does not say why the lease ended")
 		}
 	})
 }
