@@ -118,16 +118,9 @@ func (l *Library) List(ctx context.Context, k Key, before int64, limit int) (doc
 
 // Create makes a document. SLUG_TAKEN, TOO_LARGE, INVALID_MARKDOWN, FORBIDDEN. A retry under the key of [Once] is given the
 // document that it made, as it is now.
-func (l *Library) Create(ctx context.Context, k Key, n NewDocument, opts ...WriteOption) (snap Snapshot, err error) {
+func (l *Library) Create(ctx context.Context, k Key, n NewDocument, opts ...WriteOption) (Snapshot, error) {
 	o := options(opts)
-	err = l.once(ctx, k.Agent, o, func() error {
-		snap, err = l.create(ctx, k, n, o)
-		return err
-	}, func(former EditCall) error {
-		snap, err = l.Read(ctx, k, former.Document)
-		return err
-	})
-	return snap, err
+	return l.makeOnce(ctx, k, o, func() (Snapshot, error) { return l.create(ctx, k, n, o) })
 }
 
 func (l *Library) create(ctx context.Context, k Key, n NewDocument, o writeOptions) (Snapshot, error) {

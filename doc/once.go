@@ -59,16 +59,40 @@ func (l *Library) once(ctx context.Context, by Agent, o writeOptions, do func() 
 		return err
 	}
 	defer over()
-	former, err := l.store.EditCall(ctx, by, o.key)
+	former, remembered, err := l.recall(ctx, by, o.key)
 	switch {
-	case errors.Is(err, ErrNotFound), err == nil && l.now().Sub(former.At) >= EditCallsKept:
-		return do()
 	case err != nil:
-		return fmt.Errorf("recall write: %w", err)
+		return err
+	case !remembered:
+		return do()
 	case former.Request != o.request:
 		return idempotencyMismatch()
 	}
 	return again(former)
+}
+
+// recall gives the write that an agent made with a key, while that is remembered.
+func (l *Library) recall(ctx context.Context, by Agent, key IdempotencyKey) (former EditCall, remembered bool, err error) {
+	former, err = l.store.EditCall(ctx, by, key)
+	if errors.Is(err, ErrNotFound) {
+		return EditCall{}, false, nil
+	}
+	if err != nil {
+		return EditCall{}, false, fmt.Errorf("recall write: %w", err)
+	}
+	return former, l.now().Sub(former.At) < EditCallsKept, nil
+}
+
+// makeOnce makes a document, or gives the one that was made before under the same key, as it is now.
+func (l *Library) makeOnce(ctx context.Context, k Key, o writeOptions, make func() (Snapshot, error)) (snap Snapshot, err error) {
+	err = l.once(ctx, k.Agent, o, func() error {
+		snap, err = make()
+		return err
+	}, func(former EditCall) error {
+		snap, err = l.Read(ctx, k, former.Document)
+		return err
+	})
+	return snap, err
 }
 
 func idempotencyMismatch() *code.Error {

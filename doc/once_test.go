@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 	"testing"
+	"time"
 
 	"cowrite/crdt"
 	"cowrite/doc"
@@ -119,4 +120,38 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// A section that is made under a key and without an id is made once while the key is remembered, and anew under the same key after that.
+func TestASectionIsMadeOnceUnderItsKey(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		id := w.create("").Meta.ID
+		add := func(text string) (doc.Written, error) {
+			return w.AddSection(context.Background(), alice, id, "", "", text, doc.Once("daily-report", doc.RequestDigest{1}))
+		}
+		var made [8]doc.SectionID
+		together(t, len(made), func(n int) error {
+			got, err := add("# Report\n")
+			made[n] = got.Section.ID
+			return err
+		})
+		w.crash()
+		again, err := add("# Report\n")
+		if err != nil || !again.Repeated {
+			t.Errorf("after a crash: %+v, %v", again, err)
+		}
+		for _, sid := range made {
+			if sid != again.Section.ID {
+				t.Errorf("sections %v are made, and then %s", made, again.Section.ID)
+			}
+		}
+		time.Sleep(doc.EditCallsKept)
+		next, err := add("# Report\n")
+		if err != nil || next.Repeated || next.Section.ID == again.Section.ID {
+			t.Errorf("a day later: %+v, %v", next, err)
+		}
+		if n := len(w.read(id).Sections); n != 2 {
+			t.Errorf("there are %d sections", n)
+		}
+	})
 }

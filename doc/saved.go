@@ -11,8 +11,13 @@ import (
 
 // Import makes a document of a saved one, as Automerge writes it: one chunk of type 0, whose every change is kept. The chunk
 // is opened in a worker before anything is stored. TOO_LARGE, for one of the changes too, BAD_CHANGE, SLUG_TAKEN, FORBIDDEN. slug "" is made from the
-// document's title.
-func (l *Library) Import(ctx context.Context, k Key, slug Slug, chunk []byte) (Snapshot, error) {
+// document's title. A retry under the key of [Once] is given the document that it made, as it is now.
+func (l *Library) Import(ctx context.Context, k Key, slug Slug, chunk []byte, opts ...WriteOption) (Snapshot, error) {
+	o := options(opts)
+	return l.makeOnce(ctx, k, o, func() (Snapshot, error) { return l.importSaved(ctx, k, slug, chunk, o) })
+}
+
+func (l *Library) importSaved(ctx context.Context, k Key, slug Slug, chunk []byte, o writeOptions) (Snapshot, error) {
 	if k.Role == Viewer {
 		return Snapshot{}, forbidden("a viewer's key cannot create a document")
 	}
@@ -45,6 +50,7 @@ func (l *Library) Import(ctx context.Context, k Key, slug Slug, chunk []byte) (S
 			if s.create == nil {
 				return code.New(code.BadChange, "the saved document lacks changes that it builds on")
 			}
+			s.remember(k.Agent, "", o, crdt.Hash{})
 			return l.nameImported(s, k, slug)
 		}}
 	})

@@ -91,11 +91,26 @@ func (d *desk) textAt(ctx context.Context, sid SectionID, present sectionContent
 	return heads, string(body), nil, nil
 }
 
-// AddSection makes a section behind another ("" puts it last); sid "" makes an id from the heading.
+// AddSection makes a section behind another ("" puts it last); sid "" makes an id from the heading, or
+// means the section that was made before under the key of [Once].
 // SECTION_EXISTS, SECTION_NOT_FOUND for after, TOO_LARGE.
 func (l *Library) AddSection(ctx context.Context, k Key, id crdt.DocumentID, sid, after SectionID, text string, opts ...WriteOption) (Written, error) {
 	if err := l.checkText("section", text, l.limits.SectionBytes); err != nil {
 		return Written{}, err
+	}
+	if o := options(opts); sid == "" && o.key != "" {
+		over, err := l.calls.enter(ctx, callName{k.Agent, o.key})
+		if err != nil {
+			return Written{}, err
+		}
+		defer over()
+		former, remembered, err := l.recall(ctx, k.Agent, o.key)
+		if err != nil {
+			return Written{}, err
+		}
+		if remembered {
+			sid = former.Section
+		}
 	}
 	if sid == "" {
 		// A random suffix: it is taken once in two thousand million times, and then SECTION_EXISTS says so.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"mime"
@@ -54,7 +55,11 @@ func (s *Server) imported(r *http.Request) (doc.Snapshot, error) {
 	if err != nil {
 		return doc.Snapshot{}, code.New(code.BadRequest, "the body did not arrive whole").Because(err)
 	}
-	return s.library.Import(r.Context(), key, slug, saved)
+	options, err := writeOptions(r.Context(), Once{r.Header.Get("Idempotency-Key")}, 0, "import-document", slug, sha256.Sum256(saved))
+	if err != nil {
+		return doc.Snapshot{}, err
+	}
+	return s.library.Import(r.Context(), key, slug, saved, options...)
 }
 
 // exportDocument gives a document as Automerge saves it.

@@ -37,6 +37,20 @@ func TestSavedDocuments(t *testing.T) {
 		if !bytes.Equal(saved(vera, "copy").raw, got.raw) {
 			t.Error("the copy is saved as something else")
 		}
+		retry := keyed(request{as: alpha, method: "POST", path: "/documents", body: string(got.raw)}, "bring")
+		retry.header.Set("Content-Type", savedType)
+		first := w.do(retry)
+		if again := w.do(retry); first.status != http.StatusCreated || again.status != http.StatusCreated || again.str("documentId") != first.str("documentId") {
+			t.Errorf("a retry brings %v, the first call %v", again, first)
+		}
+		for name, other := range map[string]request{
+			"of another name": {path: "/documents?slug=other", body: retry.body}, "of another body": {path: retry.path, body: string(append(bytes.Clone(got.raw), 0))},
+		} {
+			other.as, other.method, other.header = alpha, "POST", retry.header
+			if a := w.do(other); a.str("error") != "IDEMPOTENCY_MISMATCH" {
+				t.Errorf("a document %s under the same key: %v", name, a)
+			}
+		}
 		for _, tt := range []struct {
 			as, query string
 			body      []byte

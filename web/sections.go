@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/hex"
 	"net/http"
 	"slices"
 
@@ -214,7 +213,7 @@ type addSectionInput struct {
 	DocumentPath
 	Once
 	Body struct {
-		ID    string      `json:"id,omitempty" doc:"Without one it is made from the heading, or from the Idempotency-Key where there is one."`
+		ID    string      `json:"id,omitempty" doc:"Without one it is made from the heading."`
 		After string      `json:"after,omitempty" doc:"Id of the section before; at the end if not given."`
 		Text  string      `json:"text" doc:"At most 1 MiB."`
 		Fence lease.Fence `json:"fence,omitempty" doc:"As of a write."`
@@ -238,22 +237,11 @@ func (s *Server) addSection(ctx context.Context, in *addSectionInput) (*writtenO
 	if err != nil {
 		return nil, err
 	}
-	if id == "" && in.IdempotencyKey != "" { // a retry has to mean the same section
-		if id, err = sectionIDFor(keyOf(ctx).Agent, in.IdempotencyKey, meta.ID); err != nil {
-			return nil, err
-		}
-	}
 	w, err := s.library.AddSection(ctx, keyOf(ctx), meta.ID, id, after, in.Body.Text, options...)
 	if err != nil {
 		return nil, err
 	}
 	return &writtenOutput{s.written(w)}, nil
-}
-
-// sectionIDFor is the id of the section that an agent adds under an Idempotency-Key.
-func sectionIDFor(agent doc.Agent, key string, id crdt.DocumentID) (doc.SectionID, error) {
-	digest, err := digestOf([]any{agent, key, id})
-	return doc.SectionID("section-" + hex.EncodeToString(digest[:8])), err
 }
 
 func optionalSectionID(s string) (doc.SectionID, error) {

@@ -3,7 +3,6 @@ package agentsocket
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -115,9 +114,6 @@ func (s *socket) create(r *agent.Create) (agent.Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sid == "" && r.ID != "" {
-		sid = s.sectionFor(r.ID)
-	}
 	var after doc.SectionID
 	if r.After != "" {
 		if after, err = doc.ParseSectionID(string(r.After)); err != nil {
@@ -133,12 +129,6 @@ func (s *socket) create(r *agent.Create) (agent.Frame, error) {
 		return nil, err
 	}
 	return s.ack(r.Header, r.Document, w), nil
-}
-
-// sectionFor makes a section's id out of the request's, so that a retry means the same section.
-func (s *socket) sectionFor(id agent.RequestID) doc.SectionID {
-	sum := sha256.Sum256([]byte(string(s.key.Agent) + " " + string(id)))
-	return doc.SectionID("section-" + hex.EncodeToString(sum[:6]))
 }
 
 func (s *socket) createDocument(r *agent.Create) (agent.Frame, error) {
