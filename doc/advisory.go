@@ -26,7 +26,7 @@ func (l *Library) Advise(w Written) *Advisory {
 	}
 	var a Advisory
 	if held := w.Advisory; held != nil {
-		left := l.remaining(held.ExpiresAt).Milliseconds()
+		left := l.Remaining(held.ExpiresAt).Milliseconds()
 		a = Advisory{
 			Kind: "leased", Holder: held.Holder, LeaseID: held.ID, ExpiresAt: FormatTime(held.ExpiresAt), ExpiresInMs: &left, Reason: held.Reason,
 			Message: fmt.Sprintf("%s is editing this section right now; your write was merged", held.Holder),

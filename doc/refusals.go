@@ -72,7 +72,7 @@ func (l *Library) LeaseRefusal(ctx context.Context, k Key, err error) (again tim
 // reserved.
 func (l *Library) withHolder(e *code.Error, status lease.Status) *code.Error {
 	until := func(end time.Time) {
-		e = e.With("expiresAt", FormatTime(end)).With("expiresInMs", l.remaining(end).Milliseconds())
+		e = e.With("expiresAt", FormatTime(end)).With("expiresInMs", l.Remaining(end).Milliseconds())
 	}
 	switch {
 	case len(status.Holders) > 0:
@@ -97,15 +97,12 @@ func (l *Library) withHolder(e *code.Error, status lease.Status) *code.Error {
 func (l *Library) timeLeft(status lease.Status) time.Duration {
 	switch {
 	case len(status.Holders) > 0:
-		return l.remaining(status.Holders[0].ExpiresAt)
+		return l.Remaining(status.Holders[0].ExpiresAt)
 	case isReserved(status):
-		return l.remaining(status.Queue[0].Reserved)
+		return l.Remaining(status.Queue[0].Reserved)
 	}
 	return 0
 }
-
-// remaining is the time until an instant of the keeper's clock, 0 when it is over.
-func (l *Library) remaining(end time.Time) time.Duration { return max(0, end.Sub(l.leases.Now())) }
 
 func isReserved(status lease.Status) bool {
 	return len(status.Queue) > 0 && !status.Queue[0].Reserved.IsZero()

@@ -137,7 +137,7 @@ func (s *Server) createKey(ctx context.Context, in *createKeyInput) (*createKeyO
 	}
 	k := doc.Key{Agent: agent, Kind: doc.Kind(in.Body.Kind), Role: role, Pattern: pattern}
 	if in.Body.ExpiresIn > 0 {
-		k.ExpiresAt = s.now().Add(seconds(in.Body.ExpiresIn))
+		k.ExpiresAt = s.now().Add(doc.Seconds(in.Body.ExpiresIn))
 	}
 	k, secret, err := s.keyring.Create(ctx, k)
 	if err != nil {

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -15,43 +14,7 @@ import (
 	"cowrite/lease"
 )
 
-const leasesAreAdvisory = "Leases are advisory: this one asks others to keep off, and blocks nobody's writes."
-
-// leaseAnswer is a lease as it is granted and shown.
-type leaseAnswer struct {
-	LeaseID     lease.ID      `json:"leaseId" doc:"Names the grant. It is no credential: the key decides who the holder is."`
-	Granted     bool          `json:"granted,omitempty" doc:"This request made the lease. Left out where it was there before, and is extended, renewed or shown."`
-	Holder      doc.Agent     `json:"holder"`
-	ExpiresAt   string        `json:"expiresAt" format:"date-time" doc:"The lease is absent from this instant on."`
-	ExpiresInMs int64         `json:"expiresInMs" doc:"The same as a remaining time, for clients whose clock is wrong."`
-	AcquiredAt  string        `json:"acquiredAt" format:"date-time"`
-	Fence       lease.Fence   `json:"fence" doc:"Rises with each grant and never falls."`
-	Reason      string        `json:"reason,omitempty"`
-	Mode        lease.Mode    `json:"mode" enum:"exclusive,shared"`
-	SectionID   doc.SectionID `json:"sectionId"`
-	Holders     []doc.Agent   `json:"holders,omitempty" nullable:"false" doc:"All holders, where several share it; holder is the one whose lease ends last."`
-	Advisory    string        `json:"advisory"`
-}
-
-type leaseOutput struct{ Body leaseAnswer }
-
-func (s *Server) leaseAnswer(l lease.Lease) leaseAnswer {
-	_, sid, _ := doc.ParseSectionResource(l.Resource)
-	return leaseAnswer{
-		LeaseID: l.ID, Holder: l.Holder, ExpiresAt: doc.FormatTime(l.ExpiresAt), ExpiresInMs: s.remaining(l.ExpiresAt).Milliseconds(),
-		AcquiredAt: doc.FormatTime(l.AcquiredAt), Fence: l.Fence, Reason: l.Reason, Mode: l.Mode, SectionID: sid, Advisory: leasesAreAdvisory,
-	}
-}
-
-// leaseOutput is the answer to a request that came to a lease.
-func (s *Server) leaseOutput(answer lease.Answer) *leaseOutput {
-	out := &leaseOutput{s.leaseAnswer(answer.Lease)}
-	out.Body.Granted = answer.Granted
-	return out
-}
-
-// remaining is the time until an instant of the keeper's clock, 0 when it is over.
-func (s *Server) remaining(end time.Time) time.Duration { return max(0, end.Sub(s.leases.Now())) }
+type leaseOutput struct{ Body doc.LeaseAnswer }
 
 // leaseRefusal says a keeper's refusal, and in the header when to ask again.
 func (s *Server) leaseRefusal(ctx context.Context, err error) error {
@@ -144,15 +107,15 @@ func (s *Server) acquireLease(ctx context.Context, in *acquireLeaseInput) (*leas
 		name: "acquire-lease", resource: resource, asked: in.Body, wait: wait,
 		command: func(id lease.ID) lease.Command {
 			return lease.Acquire{
-				Resource: resource, Agent: keyOf(ctx).Agent, Operation: lease.Write, Duration: seconds(in.Body.LeaseDurationSeconds),
-				Reason: in.Body.Reason, Queue: in.Body.Queue || wait > 0, Place: seconds(in.Body.PlaceSeconds), NewID: id,
+				Resource: resource, Agent: keyOf(ctx).Agent, Operation: lease.Write, Duration: doc.Seconds(in.Body.LeaseDurationSeconds),
+				Reason: in.Body.Reason, Queue: in.Body.Queue || wait > 0, Place: doc.Seconds(in.Body.PlaceSeconds), NewID: id,
 			}
 		},
 	})
 	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}
-	return s.leaseOutput(answer), nil
+	return &leaseOutput{s.library.LeaseAnswer(answer)}, nil
 }
 
 // leasable finds the section's resource for a caller who may lease: whoever may write.
@@ -183,7 +146,7 @@ func (s *Server) getLease(ctx context.Context, in *SectionPath) (*leaseOutput, e
 	if len(status.Holders) == 0 {
 		return nil, doc.NoActiveLease(status)
 	}
-	answer := s.leaseAnswer(status.Holders[0])
+	answer := s.library.LeaseAnswer(lease.Answer{Lease: status.Holders[0]})
 	answer.Holders = doc.SeveralHolders(status)
 	return &leaseOutput{answer}, nil
 }
@@ -204,13 +167,13 @@ func (s *Server) renewLease(ctx context.Context, in *renewLeaseInput) (*leaseOut
 	answer, err := s.callLease(ctx, in.Retriable, leaseCall{
 		name: "renew-lease", resource: resource, asked: in.Body,
 		command: func(lease.ID) lease.Command {
-			return lease.Renew{Resource: resource, Agent: keyOf(ctx).Agent, Duration: seconds(in.Body.LeaseDurationSeconds)}
+			return lease.Renew{Resource: resource, Agent: keyOf(ctx).Agent, Duration: doc.Seconds(in.Body.LeaseDurationSeconds)}
 		},
 	})
 	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}
-	return s.leaseOutput(answer), nil
+	return &leaseOutput{s.library.LeaseAnswer(answer)}, nil
 }
 
 type releaseLeaseInput struct {
@@ -266,7 +229,7 @@ func (s *Server) transferLease(ctx context.Context, in *transferLeaseInput) (*le
 	if err != nil {
 		return nil, err
 	}
-	to, err := s.writer(ctx, meta, in.Body.To)
+	to, err := s.library.Writer(ctx, meta, in.Body.To)
 	if err != nil {
 		return nil, err
 	}
@@ -279,25 +242,7 @@ func (s *Server) transferLease(ctx context.Context, in *transferLeaseInput) (*le
 	if err != nil {
 		return nil, s.leaseRefusal(ctx, err)
 	}
-	return s.leaseOutput(answer), nil
-}
-
-// writer finds the agent of that name, which has to have a live key that may write to the document.
-func (s *Server) writer(ctx context.Context, meta doc.Meta, name string) (doc.Agent, error) {
-	agent, err := doc.ParseAgent(name)
-	if err != nil {
-		return "", err
-	}
-	keys, err := s.keyring.List(ctx)
-	if err != nil {
-		return "", fmt.Errorf("list keys: %w", err)
-	}
-	for _, k := range keys {
-		if k.Agent == agent && k.Live(s.now()) && k.CanWrite(meta) {
-			return agent, nil
-		}
-	}
-	return "", code.New(code.InvalidAgent, "nobody called %s may write to this document", agent)
+	return &leaseOutput{s.library.LeaseAnswer(answer)}, nil
 }
 
 type leaveQueueOutput struct {
@@ -323,8 +268,8 @@ func (s *Server) leaveQueue(ctx context.Context, in *SectionPath) (*leaveQueueOu
 
 type listLeasesOutput struct {
 	Body struct {
-		Leases []leaseAnswer `json:"leases" nullable:"false"`
-		Queues []queue       `json:"queues" nullable:"false"`
+		Leases []doc.LeaseAnswer `json:"leases" nullable:"false"`
+		Queues []queue           `json:"queues" nullable:"false"`
 	} `nameHint:"LeaseList"`
 }
 
@@ -346,10 +291,10 @@ func (s *Server) listLeases(ctx context.Context, in *DocumentPath) (*listLeasesO
 		return nil, err
 	}
 	out := new(listLeasesOutput)
-	out.Body.Leases, out.Body.Queues = []leaseAnswer{}, []queue{}
+	out.Body.Leases, out.Body.Queues = []doc.LeaseAnswer{}, []queue{}
 	for _, status := range s.leases.List(doc.SectionsPrefix(meta.ID)) {
 		for _, l := range status.Holders {
-			out.Body.Leases = append(out.Body.Leases, s.leaseAnswer(l))
+			out.Body.Leases = append(out.Body.Leases, s.library.LeaseAnswer(lease.Answer{Lease: l}))
 		}
 		if len(status.Queue) == 0 {
 			continue
@@ -367,9 +312,6 @@ func (s *Server) listLeases(ctx context.Context, in *DocumentPath) (*listLeasesO
 	return out, nil
 }
 
-// seconds is a duration that was checked to be small.
-func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
-
 // parseWait reads ?wait=: a number of seconds, or with a unit.
 func parseWait(s string) (time.Duration, error) {
 	if s == "" {
@@ -377,7 +319,7 @@ func parseWait(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if n, numErr := strconv.ParseFloat(s, 64); numErr == nil && math.Abs(n) <= lease.MaxWait.Seconds() {
-		d, err = seconds(n), nil
+		d, err = doc.Seconds(n), nil
 	}
 	if err != nil || d < 0 || d > lease.MaxWait {
 		return 0, code.New(code.InvalidDuration, "wait is a time from 0 to %v, such as 25s", lease.MaxWait)

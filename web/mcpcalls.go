@@ -197,16 +197,16 @@ type acquireArguments struct {
 	Queue       bool    `json:"queue,omitempty" doc:"Take a place, do not wait."`
 }
 
-func (s *Server) toolAcquire(ctx context.Context, in acquireArguments) (leaseAnswer, error) {
+func (s *Server) toolAcquire(ctx context.Context, in acquireArguments) (doc.LeaseAnswer, error) {
 	path, err := s.mcpPath(ctx, in.Document)
 	if err != nil {
-		return leaseAnswer{}, err
+		return doc.LeaseAnswer{}, err
 	}
-	ask := &acquireLeaseInput{SectionPath: SectionPath{path, in.Section}, Wait: seconds(in.WaitSeconds).String()}
+	ask := &acquireLeaseInput{SectionPath: SectionPath{path, in.Section}, Wait: doc.Seconds(in.WaitSeconds).String()}
 	ask.Body.LeaseDurationSeconds, ask.Body.Reason, ask.Body.Queue = cmp.Or(in.Seconds, 60), in.Reason, in.Queue
 	out, err := s.acquireLease(ctx, ask)
 	if err != nil {
-		return leaseAnswer{}, err
+		return doc.LeaseAnswer{}, err
 	}
 	return out.Body, nil
 }
@@ -250,8 +250,8 @@ type leasesArguments struct {
 }
 
 type leaseList struct {
-	Leases []leaseAnswer `json:"leases"`
-	Queues []queue       `json:"queues"`
+	Leases []doc.LeaseAnswer `json:"leases"`
+	Queues []queue           `json:"queues"`
 }
 
 func (s *Server) toolLeases(ctx context.Context, in leasesArguments) (leaseList, error) {
@@ -268,7 +268,7 @@ func (s *Server) toolLeases(ctx context.Context, in leasesArguments) (leaseList,
 		return leaseList{}, err
 	}
 	list := leaseListOf(all)
-	list.Leases = slices.DeleteFunc(list.Leases, func(l leaseAnswer) bool { return l.SectionID != sid })
+	list.Leases = slices.DeleteFunc(list.Leases, func(l doc.LeaseAnswer) bool { return l.SectionID != sid })
 	list.Queues = slices.DeleteFunc(list.Queues, func(q queue) bool { return q.SectionID != sid })
 	return list, nil
 }
@@ -305,7 +305,7 @@ func (s *Server) toolEvents(ctx context.Context, in eventsArguments) (eventPage,
 	defer end()
 	wake, stop := s.library.Watch(meta.ID) // before the first look: nothing is missed in between
 	defer stop()
-	timer := time.NewTimer(seconds(in.WaitSeconds))
+	timer := time.NewTimer(doc.Seconds(in.WaitSeconds))
 	defer timer.Stop()
 	look := &listEventsInput{DocumentPath: DocumentPath{meta.ID.String()}, Since: in.Since, Limit: cmp.Or(in.Limit, 100)}
 	for waiting := true; ; {

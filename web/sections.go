@@ -50,7 +50,7 @@ type HeldBy struct {
 }
 
 func (s *Server) heldBy(l lease.Lease) HeldBy {
-	return HeldBy{l.Holder, l.ID, doc.FormatTime(l.ExpiresAt), s.remaining(l.ExpiresAt).Milliseconds(), l.Reason}
+	return HeldBy{l.Holder, l.ID, doc.FormatTime(l.ExpiresAt), s.library.Remaining(l.ExpiresAt).Milliseconds(), l.Reason}
 }
 
 // written is what a write to a section came to.

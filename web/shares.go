@@ -48,7 +48,7 @@ func (s *Server) createShare(ctx context.Context, in *createShareInput) (*create
 	}
 	life := shareLife
 	if in.Body != nil && in.Body.ExpiresIn > 0 {
-		life = seconds(in.Body.ExpiresIn)
+		life = doc.Seconds(in.Body.ExpiresIn)
 	}
 	k, secret, err := s.library.Share(ctx, keyOf(ctx), meta.ID, life)
 	if err != nil {

@@ -94,7 +94,7 @@ func (s *server) wire(ctx context.Context, chosen settings) (err error) {
 		Idempotency: idempotency,
 		Sync:        socket.Handler(s.sockets, authenticate),
 		Agent: agentsocket.Handler(agentsocket.Options{
-			Hub: s.sockets, Library: s.library, Keyring: s.keys, Idempotency: idempotency, Losses: losses, Authenticate: authenticate,
+			Hub: s.sockets, Library: s.library, Idempotency: idempotency, Losses: losses, Authenticate: authenticate,
 		}),
 		PageFS:    ui.Dist(),
 		PublicURL: chosen.publicURL,

@@ -23,7 +23,6 @@ import (
 type Options struct {
 	Hub          *hub.Hub
 	Library      *doc.Library
-	Keyring      *doc.Keyring
 	Idempotency  *doc.Idempotency // of the library's keeper
 	Losses       *Losses          // which observes the library's keeper
 	Authenticate func(*http.Request) (doc.Key, error)

@@ -3,7 +3,6 @@ package agentsocket
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -13,8 +12,6 @@ import (
 	"cowrite/lease"
 	"cowrite/sync/agent"
 )
-
-const leasesAreAdvisory = "Leases are advisory: this one asks others to keep off, and blocks nobody's writes."
 
 // maxWaits is how many requests of one socket may wait for leases: as many as one agent may have places.
 const maxWaits = lease.DefaultPerAgent
@@ -73,7 +70,7 @@ func (s *socket) leaseRequest(r *agent.LeaseRequest) (agent.Frame, error) {
 	switch r.Action {
 	case agent.Acquire:
 		ask := lease.Acquire{
-			Resource: c.resource, Agent: by, Operation: lease.Write, Duration: seconds(r.LeaseDurationSeconds), Reason: r.Reason, Place: seconds(r.PlaceSeconds),
+			Resource: c.resource, Agent: by, Operation: lease.Write, Duration: doc.Seconds(r.LeaseDurationSeconds), Reason: r.Reason, Place: doc.Seconds(r.PlaceSeconds),
 		}
 		if r.Queue || r.WaitSeconds > 0 {
 			return nil, s.wait(c, ask)
@@ -84,7 +81,7 @@ func (s *socket) leaseRequest(r *agent.LeaseRequest) (agent.Frame, error) {
 		}
 	case agent.Renew:
 		c.do = func(ctx context.Context, _ lease.ID) (lease.Answer, error) {
-			return leases.Do(ctx, lease.Renew{Resource: c.resource, Agent: by, Duration: seconds(r.LeaseDurationSeconds)})
+			return leases.Do(ctx, lease.Renew{Resource: c.resource, Agent: by, Duration: doc.Seconds(r.LeaseDurationSeconds)})
 		}
 	case agent.Release:
 		c.release = true
@@ -92,7 +89,7 @@ func (s *socket) leaseRequest(r *agent.LeaseRequest) (agent.Frame, error) {
 			return leases.Do(ctx, lease.Release{Resource: c.resource, Agent: by, IfID: r.LeaseID})
 		}
 	case agent.Transfer:
-		to, err := s.writer(meta, r.To)
+		to, err := s.Library.Writer(s.work, meta, r.To)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +136,7 @@ func (s *socket) wait(c leaseCall, ask lease.Acquire) error {
 	ask.Queue = true
 	limit := time.Duration(math.MaxInt64)
 	if w := c.request.WaitSeconds; w > 0 {
-		limit = seconds(w)
+		limit = doc.Seconds(w)
 	}
 	c.do = func(ctx context.Context, id lease.ID) (lease.Answer, error) {
 		ask.NewID = id
@@ -181,7 +178,7 @@ func (s *socket) tellQueued(c leaseCall) {
 		if l.Holder == s.key.Agent {
 			return
 		}
-		q.Holder, q.ExpiresAt, q.ExpiresInMs, q.Reason = l.Holder, doc.FormatTime(l.ExpiresAt), s.remaining(l.ExpiresAt).Milliseconds(), l.Reason
+		q.Holder, q.ExpiresAt, q.ExpiresInMs, q.Reason = l.Holder, doc.FormatTime(l.ExpiresAt), s.Library.Remaining(l.ExpiresAt).Milliseconds(), l.Reason
 	case len(status.Queue) == 0:
 		return
 	}
@@ -198,37 +195,10 @@ func (s *socket) leaveQueue(c leaseCall) (agent.Frame, error) {
 	return &agent.Ack{Header: agent.Header{ID: c.request.ID}, Document: c.request.Document, Left: &left}, nil
 }
 
-// writer finds the agent of that name, which has to have a live key that may write to the document.
-func (s *socket) writer(meta doc.Meta, name string) (doc.Agent, error) {
-	to, err := doc.ParseAgent(name)
-	if err != nil {
-		return "", err
-	}
-	keys, err := s.Keyring.List(s.work)
-	if err != nil {
-		return "", fmt.Errorf("list keys: %w", err)
-	}
-	for _, k := range keys {
-		if k.Agent == to && k.Live(s.Library.Leases().Now()) && k.CanWrite(meta) {
-			return to, nil
-		}
-	}
-	return "", code.New(code.InvalidAgent, "nobody called %s may write to this document", to)
-}
-
 func (s *socket) leaseOf(answer lease.Answer) *agent.Lease {
-	l := answer.Lease
-	_, sid, _ := doc.ParseSectionResource(l.Resource)
+	a := s.Library.LeaseAnswer(answer)
 	return &agent.Lease{
-		LeaseID: l.ID, Granted: answer.Granted, Holder: l.Holder, ExpiresAt: doc.FormatTime(l.ExpiresAt), ExpiresInMs: s.remaining(l.ExpiresAt).Milliseconds(),
-		AcquiredAt: doc.FormatTime(l.AcquiredAt), Fence: l.Fence, Reason: l.Reason, Mode: l.Mode, SectionID: agent.SectionID(sid), Advisory: leasesAreAdvisory,
+		LeaseID: a.LeaseID, Granted: a.Granted, Holder: a.Holder, ExpiresAt: a.ExpiresAt, ExpiresInMs: a.ExpiresInMs, AcquiredAt: a.AcquiredAt,
+		Fence: a.Fence, Reason: a.Reason, Mode: a.Mode, SectionID: agent.SectionID(a.SectionID), Advisory: a.Advisory,
 	}
 }
-
-// remaining is the time until an instant of the keeper's clock, 0 when it is over.
-func (s *socket) remaining(end time.Time) time.Duration {
-	return max(0, end.Sub(s.Library.Leases().Now()))
-}
-
-// seconds is a duration that was checked to be small.
-func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

@@ -163,7 +163,7 @@ func (s *socket) present(r *agent.Presence) error {
 		s.rooms.set(f, nil, 0)
 		return nil
 	}
-	ttl := seconds(r.TTLSeconds)
+	ttl := doc.Seconds(r.TTLSeconds)
 	if ttl == 0 {
 		ttl = agent.PresenceTTL * time.Second
 	}

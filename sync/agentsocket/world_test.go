@@ -68,7 +68,7 @@ func withWorld(t *testing.T, limits hub.Limits, story func(w *world)) {
 	}
 	w.hub = hub.New(hub.Options{Documents: hub.Library(w.library), Limits: limits})
 	handler := Handler(Options{
-		Hub: w.hub, Library: w.library, Keyring: keyring, Idempotency: idempotency, Losses: losses,
+		Hub: w.hub, Library: w.library, Idempotency: idempotency, Losses: losses,
 		Authenticate: func(r *http.Request) (doc.Key, error) {
 			return keyring.Authenticate(r.Context(), doc.Secret(r.URL.Query().Get("token")))
 		},

@@ -54,7 +54,7 @@ func start() *server {
 	site := httptest.NewServer(web.New(web.Options{
 		Library: s.library, Keyring: s.keyring, Idempotency: idempotency,
 		Agent: agentsocket.Handler(agentsocket.Options{
-			Hub: s.hub, Library: s.library, Keyring: s.keyring, Idempotency: idempotency, Losses: losses, Authenticate: authenticate,
+			Hub: s.hub, Library: s.library, Idempotency: idempotency, Losses: losses, Authenticate: authenticate,
 		}),
 	}))
 	s.url = site.URL
