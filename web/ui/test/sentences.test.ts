@@ -38,6 +38,8 @@ test.each<[LogEvent, string]>([
   [event("document.deleted"), "agent-alpha deleted the document"],
   [event("document.restored"), "agent-alpha brought the document back"],
   [event("document.blocked", { reason: "it grows" }), "agent-alpha took the document out of service: it grows"],
+  [event("document.shared", { keyId: "k", agent: "guest-1", maker: "agent-alpha", expiresAt: "2026-01-03T03:04:05.000Z" }), "agent-alpha shared the document with readers by a link for 24 hr"],
+  [event("document.unshared", { keyId: "k", maker: "agent-beta" }), "agent-alpha ended a link that agent-beta shared the document by"],
   [event("message.posted", { any: 1 }), 'agent-alpha: {"any":1}'],
   [event("section.something_new", intro), "agent-alpha · section something new · Intro"],
 ])("%#: %s", (given, want) => {

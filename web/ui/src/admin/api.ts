@@ -17,6 +17,8 @@ export interface Key {
   revokedAt?: string
   /** Of a share link: its one document. */
   share?: DocumentRef
+  /** Of a share link: who made it. */
+  maker?: Agent
 }
 
 export interface NewKey {

@@ -114,6 +114,7 @@ export const api = {
   /** Takes a deleted document away for good. */
   purgeDocument: (ref: DocumentRef) => call<unknown>("DELETE", `/deletions/${encodeURIComponent(ref)}`),
   share: (ref: DocumentRef, expiresIn: number) => call<Share>("POST", `${documentPath(ref)}/shares`, { expiresIn }),
+  endShare: ({ id }: Share) => call<unknown>("DELETE", `/keys/${encodeURIComponent(id)}`),
 
   addSection: (ref: DocumentRef, text: string) => call<Written>("POST", `${documentPath(ref)}/sections`, { text }),
   /** Puts the section behind another one; with "" it becomes the first. */

@@ -36,6 +36,10 @@ export function describe(event: LogEvent): Part[] {
       return says(" took the document out of service", ...reason)
     case "document.unblocked":
       return says(" put the document back into service")
+    case "document.shared":
+      return says(" shared the document with readers by a link", p.duration(" for "))
+    case "document.unshared":
+      return says(" ended a link that ", p.author("maker", "somebody"), " shared the document by")
     case "section.created":
       return says(" added ", p.section())
     case "section.edited":

@@ -70,6 +70,15 @@ test("a share link opens the one document for reading, and ends when its maker s
   await guest.page.getByRole("heading", { name: "Shared part" }).waitFor()
   expect(guest.page.url()).toBe(`${serverUrl}/d/${document.slug}`)
   expect(await guest.page.getByRole("button", { name: "Add a section" }).count()).toBe(0)
+
+  await page.getByRole("button", { name: "End it now" }).click()
+  await page.getByRole("button", { name: "Make the link and copy it" }).waitFor()
+  await guest.page.getByText("no longer valid").first().waitFor()
+  const { events } = await admin.call<{ events: { event_type: string; actor_id: string }[] }>("GET", `/documents/${document.slug}/events`)
+  expect(events.slice(-2)).toMatchObject([
+    { event_type: "document.shared", actor_id: "ann" },
+    { event_type: "document.unshared", actor_id: "ann" },
+  ])
   await guest.close()
   await reader.close()
 })
