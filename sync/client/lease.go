@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -227,11 +228,18 @@ func (l *Lease) keep() {
 		switch {
 		case l.ended.Err() != nil:
 			return
-		case errors.As(err, &refusal) && !comesBack(err):
+		case errors.As(err, &refusal) && !passes(refusal):
 			l.lose(err)
 			return
 		}
 	}
+}
+
+// passes says whether a refusal is no reason to give a lease up: it is the server's failure, or it was asked too much. A
+// renewal has times of its own to be tried again at, so it goes further than comesBack.
+func passes(refusal *code.Error) bool {
+	status := refusal.Entry().HTTP
+	return comesBack(refusal) || status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 }
 
 // minRenewal keeps the renewals of a lease that is about to end apart.

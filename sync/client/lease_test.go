@@ -232,6 +232,34 @@ func TestLeaseIsLostWhenNoRenewalGetsThrough(t *testing.T) {
 	})
 }
 
+// What fails at the server is over some time: the lease is kept, and its renewal tried again.
+func TestLeaseOutlivesFailuresOfTheServer(t *testing.T) {
+	for word, entry := range code.Table {
+		if entry.HTTP < 500 && entry.HTTP != 429 {
+			continue
+		}
+		t.Run(string(word), func(t *testing.T) {
+			withLandlord(t, func(t *testing.T, s *landlord, m *client.LeaseManager, lost chan agent.LostLease) {
+				l, err := m.Acquire(t.Context(), "my-doc", "intro", 27*time.Second, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.will(func() { s.refuse = code.New(word, "no") })
+				must(m.StartAutoRenew(0))
+				after(20 * time.Second)
+				if tries := s.asked(agent.Renew); len(tries) < 2 || tries[0] != 9 || !l.Held() {
+					t.Errorf("renewals at %v s, held %t", tries, l.Held())
+				}
+				s.will(func() { s.refuse = nil })
+				after(time.Minute)
+				if len(lost) > 0 || !l.Held() {
+					t.Errorf("lost %d, held %t", len(lost), l.Held())
+				}
+			})
+		})
+	}
+}
+
 func TestLeaseIsLostWhenARenewalIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*landlord){
 		"refused":       func(s *landlord) { s.refuse = code.New(code.NoActiveLease, "nobody holds it") },

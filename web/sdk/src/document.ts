@@ -1,5 +1,5 @@
 import { Refusal } from "./errors.js";
-import type { Http } from "./http.js";
+import type { CallOptions, Http } from "./http.js";
 import { type Lease, type LeaseOptions, leasePath, type Leases } from "./lease.js";
 import type { Mirror } from "./mirror.js";
 import { streamEvents, type StreamOptions } from "./stream.js";
@@ -24,8 +24,8 @@ interface Paging extends Reading {
 
 /**
  * A document on the server. Calls are tried again when the network fails, in such a way that nothing is done twice, but
- * for move, delete and post: of these a lost answer does not say whether they were done, and they reject with a
- * ConnectionError. Refused calls reject with a Refusal.
+ * for delete: its lost answer does not say whether it was done, and it rejects with a ConnectionError. Refused calls
+ * reject with a Refusal.
  */
 export class Document {
   private readonly path: string;
@@ -99,17 +99,17 @@ export class Document {
   }
 
   /** Puts a section behind another; "" puts it first. */
-  move(id: string, after: string, { fence, signal }: Omit<WriteOptions, "idempotencyKey"> = {}): Promise<Written> {
-    return this.http.call("POST", `${this.of(id)}/move`, { body: { after, fence }, signal, repeatable: "once" });
+  move(id: string, after: string, { fence, idempotencyKey, signal }: WriteOptions = {}): Promise<Written> {
+    return this.http.call("POST", `${this.of(id)}/move`, { body: { after, fence }, ...once(idempotencyKey), signal });
   }
 
   /** Takes a section out. Its text stays, and can be restored. */
-  async remove(id: string, { fence, signal }: Omit<WriteOptions, "idempotencyKey"> = {}): Promise<void> {
-    await this.http.call("DELETE", this.of(id), { query: { fence }, signal, repeatable: "once" });
+  async remove(id: string, { fence, idempotencyKey, signal }: WriteOptions = {}): Promise<void> {
+    await this.http.call("DELETE", this.of(id), { query: { fence }, ...once(idempotencyKey), signal });
   }
 
-  restore(id: string, { fence, signal }: Omit<WriteOptions, "idempotencyKey"> = {}): Promise<Written> {
-    return this.http.call("POST", `${this.of(id)}/restore`, { query: { fence }, signal, repeatable: "once" });
+  restore(id: string, { fence, idempotencyKey, signal }: WriteOptions = {}): Promise<Written> {
+    return this.http.call("POST", `${this.of(id)}/restore`, { query: { fence }, ...once(idempotencyKey), signal });
   }
 
   /** Gives a section the text of an earlier version, as a new edit. */
@@ -153,8 +153,8 @@ export class Document {
   }
 
   /** Appends a message to the log, for whoever follows it: any JSON object of up to 64 KiB. */
-  post(payload: Record<string, unknown>, { signal }: Reading = {}): Promise<LogEvent> {
-    return this.http.call("POST", `${this.path}/events`, { body: payload, signal, repeatable: "once" });
+  post(payload: Record<string, unknown>, { idempotencyKey, signal }: Omit<WriteOptions, "fence"> = {}): Promise<LogEvent> {
+    return this.http.call("POST", `${this.path}/events`, { body: payload, ...once(idempotencyKey), signal });
   }
 
   private of(sectionId: string): string {
@@ -162,10 +162,14 @@ export class Document {
   }
 
   private async write(method: string, path: string, body: object, { fence, idempotencyKey, signal }: WriteOptions): Promise<Written> {
-    const headers: Record<string, string> = idempotencyKey === undefined ? {} : { "Idempotency-Key": idempotencyKey };
-    const written = await this.http.call<Written>(method, path, { body: { ...body, fence }, headers, signal, repeatable: "once" });
+    const written = await this.http.call<Written>(method, path, { body: { ...body, fence }, ...once(idempotencyKey), signal });
     return inUnits(written);
   }
+}
+
+/** A call that is made once, under the caller's name for it or one of its own. */
+function once(idempotencyKey: string | undefined): CallOptions {
+  return { headers: idempotencyKey === undefined ? {} : { "Idempotency-Key": idempotencyKey }, repeatable: "once" };
 }
 
 function inUnits(written: Written): Written {

@@ -128,6 +128,15 @@ export function worthRetrying(err: unknown): boolean {
   return err instanceof ConnectionError || (err instanceof Refusal && [502, 503, 504].includes(err.status));
 }
 
+/**
+ * Whether what is asked again at times of its own, such as a renewal or a stream, may still come through: after any
+ * failure that is the server's, and not the request's. Calls are not repeated for all of these, because one that broke
+ * the server may do so again.
+ */
+export function passing(err: unknown): boolean {
+  return err instanceof ConnectionError || (err instanceof Refusal && (err.status >= 500 || err.status === 429));
+}
+
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,5 +1,5 @@
-import { LeaseConflictError, Refusal } from "./errors.js";
-import { type Http, newId, worthRetrying } from "./http.js";
+import { ConnectionError, LeaseConflictError, Refusal } from "./errors.js";
+import { type Http, newId, passing } from "./http.js";
 import type { Platform } from "./platform.js";
 import type { Grant, LostLease } from "./types.js";
 
@@ -84,6 +84,9 @@ export class Leases {
 /** Keeps the renewals of a lease that is about to end apart, in milliseconds. */
 const minRenewalMs = 50;
 
+/** After how much of the time left it is to be renewed, and how long that may take, so that two attempts may fail. */
+const third = (leftMs: number) => Math.max(leftMs / 3, minRenewalMs);
+
 export const leasePath = (slug: string, sectionId: string) => `/documents/${encodeURIComponent(slug)}/sections/${encodeURIComponent(sectionId)}/lease`;
 
 /**
@@ -144,9 +147,13 @@ export class Lease {
   }
 
   /** Lets it last for so long from now on; as long as it was acquired or renewed for last if not given. */
-  async renew(seconds = this.seconds): Promise<void> {
+  renew(seconds = this.seconds): Promise<void> {
+    return this.renewFor(seconds, this.ended.signal);
+  }
+
+  private async renewFor(seconds: number, signal: AbortSignal): Promise<void> {
     const asked = this.platform.timers.now();
-    const grant = await this.http.call<Grant>("PATCH", this.path, { body: { leaseDurationSeconds: seconds }, signal: this.ended.signal, repeatable: "once" });
+    const grant = await this.http.call<Grant>("PATCH", this.path, { body: { leaseDurationSeconds: seconds }, signal, repeatable: "once" });
     if (grant.leaseId !== this.leaseId) { // of the same agent, acquired elsewhere since
       this.end({ leaseId: this.leaseId, action: "expire" });
       throw new Refusal("LEASE_ENDED", "the lease is over; the present one is another", { leaseId: grant.leaseId });
@@ -207,17 +214,25 @@ export class Lease {
     this.cancelRenewal();
     if (!this.renews || this.over) return;
     const left = this.remainingMs;
-    const third = Math.max(left / 3, minRenewalMs);
-    this.cancelRenewal = this.platform.timers.after(Math.max(third, left - (this.renews.beforeMs ?? left)), () => void this.autoRenew(), true);
+    const wait = Math.max(third(left), left - (this.renews.beforeMs ?? left));
+    this.cancelRenewal = this.platform.timers.after(wait, () => void this.autoRenew(), true);
   }
 
   private async autoRenew(): Promise<void> {
+    const attempt = new AbortController();
+    const ended = () => attempt.abort(this.ended.signal.reason);
+    this.ended.signal.addEventListener("abort", ended, { once: true });
+    const giveUp = () => attempt.abort(new ConnectionError("the renewal was not answered in time"));
+    const cancel = this.platform.timers.after(third(this.remainingMs), giveUp, true);
     try {
-      await this.renew();
+      await this.renewFor(this.seconds, attempt.signal);
     } catch (err) {
       if (this.over || !this.renews) return;
-      if (worthRetrying(err)) return this.scheduleRenewal();
+      if (passing(err)) return this.scheduleRenewal();
       this.end({ leaseId: this.leaseId, sectionId: this.sectionId, fence: this.fence, action: "refused", reason: String(err) });
+    } finally {
+      cancel();
+      this.ended.signal.removeEventListener("abort", ended);
     }
   }
 }

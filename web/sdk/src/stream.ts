@@ -1,5 +1,5 @@
 import { ConnectionError, Refusal } from "./errors.js";
-import { type Http, worthRetrying } from "./http.js";
+import { type Http, passing } from "./http.js";
 import { pause, Pauses } from "./platform.js";
 import type { LogEvent, Seq } from "./types.js";
 
@@ -47,7 +47,7 @@ export async function* streamEvents(http: Http, path: string, options: StreamOpt
         deleted = false;
         continue;
       }
-      if (!worthRetrying(err) || ++failures > maxReconnects) throw err;
+      if (!passing(err) || ++failures > maxReconnects) throw err;
     }
     try {
       await pause(timers, pauses.next(), signal);

@@ -87,6 +87,19 @@ test("what is written is written once, also when its answer is lost", async (t) 
   const again = await document.edit(written, { ops: [{ at: 0, insert: "!" }] }, named);
   assert.equal(again.repeated, true);
   assert.equal(again.text, "!# Once\n\nexactly once\n");
+
+  // Every write may be named, also over two clients.
+  const name = (what) => ({ idempotencyKey: `${what}-${slug}` });
+  for (const client of [document, (await newClient(t, "retrier")).document(slug)]) {
+    await client.post({ n: 2 }, name("post"));
+    await client.add("## Named\n", { id: "named", ...name("add") });
+    await client.move("named", "", name("move"));
+    await client.remove("named", name("remove"));
+    await client.restore("named", name("restore"));
+  }
+  const all = (await document.events({ limit: 1_000 })).events;
+  const counts = (type) => all.filter((event) => event.event_type === type && (event.payload.sectionId ?? "named") === "named").length;
+  assert.deepEqual(["message.posted", "section.moved", "section.removed", "section.restored"].map(counts), [2, 1, 1, 1]);
 });
 
 /** A client in stepped time whose answers are given by hand. */

@@ -164,6 +164,34 @@ test("a renewal that fails is tried again until the lease is over, which is told
   assert.equal(timers.pending.size, 0);
 });
 
+test("a renewal that hangs is given up in time, and asked for again", async () => {
+  const lost = [];
+  const { timers, calls, client } = stepped((request, n) => {
+    if (n === 1 || n > 3) return granted(27_000);
+    return new Promise((_, reject) => request.signal.addEventListener("abort", () => reject(request.signal.reason), { once: true }));
+  });
+  const lease = await client.document("d").lease("s", { seconds: 27, onLost: (l) => lost.push(l) });
+  await timers.pass(40_000);
+  assert.deepEqual(calls.map((c) => Math.round(c.at)), [0, 9_000, 19_000, 23_444, 32_444], "each attempt has a third of the time left");
+  assert.deepEqual(lost, []);
+  assert.equal(lease.held, true);
+  client.close();
+  assert.equal(timers.pending.size, 0);
+});
+
+test("what fails at the server costs no lease", async () => {
+  for (const status of [429, 500, 501, 502, 503, 504, 599]) {
+    const lost = [];
+    const { timers, calls, client } = stepped((_, n) => (n === 2 ? Response.json({ error: "INTERNAL", message: "no" }, { status }) : granted(27_000)));
+    const lease = await client.document("d").lease("s", { seconds: 27, onLost: (l) => lost.push(l) });
+    await timers.pass(20_000);
+    assert.deepEqual(calls.map((c) => c.at), [0, 9_000, 15_000], `after ${status}`);
+    assert.deepEqual(lost, []);
+    assert.equal(lease.held, true);
+    client.close();
+  }
+});
+
 test("a renewal that is refused ends the lease", async () => {
   const lost = [];
   const { timers, client } = stepped((_, n) =>

@@ -126,6 +126,21 @@ test("a stream that falls silent is opened again", async () => {
   assert.equal(timers.pending.size, 0);
 });
 
+test("a stream that the server fails to open is opened again; what it refuses is thrown", async () => {
+  const timers = new SteppedTimers();
+  const statuses = [500, 503, 429, 599, 403];
+  const asked = [];
+  const fetch = async () => {
+    asked.push(timers.now());
+    return Response.json({ error: "SOME_CODE", message: "no" }, { status: statuses[asked.length - 1] });
+  };
+  const stream = connect({ url: "http://server", key: "k", fetch, timers, random: () => 0.5 }).document("d").stream();
+  const refused = assert.rejects(stream.next(), (err) => err instanceof Refusal && err.status === 403);
+  await timers.pass(10_000);
+  await refused;
+  assert.deepEqual(asked, [0, 100, 300, 700, 1_500]);
+});
+
 test("a stream that leaves an event out is opened again behind the last that came", async () => {
   const { timers, connections, document } = byHand();
   const stream = document.stream({ since: 4 });
