@@ -124,7 +124,7 @@ const after = new WeakMap<Refusal, number>();
 const retryAfterMs = (err: unknown) => (err instanceof Refusal && after.get(err)) || 0;
 
 /** Whether the same request may come through later: the network failed, or the server was not able to. */
-export function worthRetrying(err: unknown): boolean {
+function worthRetrying(err: unknown): boolean {
   return err instanceof ConnectionError || (err instanceof Refusal && [502, 503, 504].includes(err.status));
 }
 
