@@ -10,7 +10,7 @@ import { nextFrame } from "./frame"
 import { HeldLeases } from "./held"
 import { LeaseBoard } from "./leases.svelte"
 import { LiveText, type ChangedFrame, type OpenedFrame } from "./livetext"
-import { dropRefused, isUnsaved, keptDocument, noteKept, noteUnsaved } from "./local"
+import { dropRefused, isUnsaved, keepsUnsaved, keptDocument, noteKept, noteUnsaved } from "./local"
 import { EventLog } from "./log.svelte"
 import { overlapOf, seenOverlaps, type Overlap } from "./overlaps.svelte"
 import { paced } from "./paced"
@@ -149,17 +149,21 @@ export class DocumentModel {
 
   /**
    * Reads the document; what is live about it begins with connect. Without the server it is what the reader's browser
-   * keeps of it. Throws ApiError.
+   * keeps of it, and so it is of one that was deleted with something of the reader's unsaved. Throws ApiError.
    */
   static async open(ref: DocumentRef, reader: Agent): Promise<DocumentModel> {
     try {
       const document = await api.document(ref)
       return new DocumentModel(refOf(document), document, false)
     } catch (error) {
-      if (error instanceof ApiError) void dropRefused(error.status, reader, ref)
-      const kept = error instanceof ApiError && error.status === 0 ? keptDocument(reader, ref) : undefined
+      if (!(error instanceof ApiError)) throw error
+      const { status } = error
+      void dropRefused(status, reader, ref)
+      const kept = status === 0 || (status === 410 && keepsUnsaved(reader, ref)) ? keptDocument(reader, ref) : undefined
       if (!kept) throw error
-      return new DocumentModel(refOf(kept), kept, true)
+      const model = new DocumentModel(refOf(kept), kept, true)
+      if (status === 410) model.#isGone(status)
+      return model
     }
   }
 
@@ -193,6 +197,7 @@ export class DocumentModel {
   }
 
   async connect(): Promise<void> {
+    if (this.gone) return this.#openReplica()
     const followed = this.#followLog()
     const leased = this.#readLeases()
     this.#followText()
@@ -381,13 +386,17 @@ export class DocumentModel {
   #refused(status: number): void {
     if (this.#closed) return
     if (status === 401) session.expire()
-    this.deleted = status === 410
-    this.gone = this.deleted ? "This document was deleted." : "This document can no longer be read with your key."
+    this.#isGone(status)
     this.#replica?.close(true)
     this.close()
     // Nobody may go on to write what goes nowhere.
     if (this.editing) this.leaveSection(this.editing.section)
     void dropRefused(status, this.me.agent, this.ref)
+  }
+
+  #isGone(status: number): void {
+    this.deleted = status === 410
+    this.gone = this.deleted ? "This document was deleted." : "This document can no longer be read with your key."
   }
 
   #takeNews(): void {

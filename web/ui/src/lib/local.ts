@@ -49,38 +49,59 @@ const keptKey = (writer: Agent) => `cowrite:kept:${writer}`
 /** So many documents are kept, those that were opened last, and what has something unsaved. */
 const mostKept = 100
 
-/** Documents whose replica is in this browser, without their text. The one that was opened last is the first. */
+/** A document, without its text, whose replica is in this browser; of one that is withheld only for what is unsaved in it. */
+type Kept = Document & { withheld?: boolean }
+
+/** The one that was opened last is the first. */
+function allKept(writer: Agent): Kept[] {
+  return JSON.parse(localStorage.getItem(keptKey(writer)) ?? "[]") as Kept[]
+}
+
+function keep(writer: Agent, documents: Kept[]): void {
+  localStorage.setItem(keptKey(writer), JSON.stringify(documents))
+}
+
+function find(documents: Kept[], ref: DocumentRef): Kept | undefined {
+  return documents.find((document) => refOf(document) === ref || (document.documentId as string) === ref)
+}
+
+/** Documents that can be read from this browser's replica. The one that was opened last is the first. */
 export function keptDocuments(writer: Agent): Document[] {
-  return JSON.parse(localStorage.getItem(keptKey(writer)) ?? "[]") as Document[]
+  return allKept(writer).filter(({ withheld }) => !withheld)
 }
 
 /** Notes that this browser has a replica of a document. What is one too many goes, with its replica. */
 export async function noteKept(writer: Agent, document: Document): Promise<void> {
   const kept = { ...document, version: "" as Version, sections: [], removed: [] }
-  const all = [kept, ...keptDocuments(writer).filter(({ documentId }) => documentId !== document.documentId)]
+  const all = [kept, ...allKept(writer).filter(({ documentId }) => documentId !== document.documentId)]
   const unsaved = unsavedOf(writer)
   const stays = ({ documentId }: Document, i: number) => i < mostKept || documentId in unsaved
-  localStorage.setItem(keptKey(writer), JSON.stringify(all.filter(stays)))
+  keep(writer, all.filter(stays))
   const gone = all.filter((each, i) => !stays(each, i))
   if (gone.length) await emptyStore(writer, gone)
 }
 
 export function keptDocument(writer: Agent, ref: DocumentRef): Document | undefined {
-  return keptDocuments(writer).find((document) => refOf(document) === ref || (document.documentId as string) === ref)
+  return find(keptDocuments(writer), ref)
+}
+
+/** Whether this browser keeps something of a document that is not known to have reached the server. */
+export function keepsUnsaved(writer: Agent, ref: DocumentRef): boolean {
+  const document = find(allKept(writer), ref)
+  return document !== undefined && isUnsaved(writer, document.documentId)
 }
 
 /**
- * Drops a document that the server withholds (403) or that was deleted (410), with its replica. What of it is unsaved
- * stays: of a deleted one to be read on, of a withheld one for when it may be written in again.
+ * Drops a document that the server withholds (403) or that was deleted (410), with its replica. One with something unsaved
+ * stays: a deleted one to be read on, a withheld one unread until it may be written in again.
  */
 export async function dropRefused(status: number, writer: Agent, ref: DocumentRef): Promise<void> {
-  const document = status === 403 || status === 410 ? keptDocument(writer, ref) : undefined
+  const all = allKept(writer)
+  const document = status === 403 || status === 410 ? find(all, ref) : undefined
   if (!document) return
-  const unsaved = isUnsaved(writer, document.documentId)
-  if (unsaved && status === 410) return
-  const others = keptDocuments(writer).filter(({ documentId }) => documentId !== document.documentId)
-  localStorage.setItem(keptKey(writer), JSON.stringify(others))
-  if (!unsaved) await emptyStore(writer, [document])
+  if (keepsUnsaved(writer, ref)) return keep(writer, all.map((each) => (each === document && status === 403 ? { ...each, withheld: true } : each)))
+  keep(writer, all.filter((each) => each !== document))
+  await emptyStore(writer, [document])
 }
 
 const closing = new Set<Promise<unknown>>()

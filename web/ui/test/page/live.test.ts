@@ -138,12 +138,26 @@ test("the page says when the link is down, and has missed nothing when it is bac
   await reader.close()
 })
 
-test("a deleted document says so", async () => {
+test("a deleted document says so, and is there again by itself when somebody restores it", async () => {
   const document = await admin.create("Doomed", markdown)
-  const reader = await Reader.open(browser)
-  await reader.signIn(vera, `/d/${document.slug}`)
-  await reader.live()
+  const goals = sectionId(document, "Goals")
+  const [there, later] = await Promise.all([Reader.open(browser), Reader.open(browser)])
+  await there.signIn(vera, `/d/${document.slug}`)
+  await there.live()
   await admin.call("DELETE", `/documents/${document.slug}`)
-  await reader.page.getByText("This document was deleted.").waitFor()
-  await reader.close()
+  await there.page.getByText("This document was deleted.").waitFor()
+  // Who opens it only now.
+  await later.signIn(vera, `/d/${document.slug}`)
+  await later.page.getByRole("alert").waitFor()
+  expect(await later.page.getByText("Ship it").count()).toBe(0)
+
+  await admin.call("POST", `/documents/${document.slug}/restore`)
+  await alpha.write(document.slug, goals, (text) => text.replace("Ship it", "Ship it again"))
+  for (const { page, live } of [there, later].map((reader) => ({ page: reader.page, live: reader.live() }))) {
+    await live
+    await page.getByText("Ship it again").waitFor()
+    await page.getByRole("status").getByText("The document is back: Doomed.").waitFor({ state: "attached" })
+    expect(await page.getByText("This document was deleted.").count()).toBe(0)
+  }
+  await Promise.all([there.close(), later.close()])
 })

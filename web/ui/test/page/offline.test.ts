@@ -3,8 +3,8 @@ import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import type { Browser, Page } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import type { Document } from "../../src/lib/wire"
-import { keptChunks } from "./kept"
+import type { Document, DocumentRef, SectionId } from "../../src/lib/wire"
+import { keepsWords, keptChunks } from "./kept"
 import { admin, caller, launch, Reader, sectionId, serverUrl, type Caller } from "./world"
 
 let browser: Browser
@@ -131,6 +131,69 @@ test("what was deleted, is withheld or was not opened for long is not kept, but 
   await page.goto(`${serverUrl}/d/${withheld.slug}`)
   await page.getByText(refusal.message).waitFor()
   await expect.poll(() => isKept(withheld)).toEqual(nothing)
+  await reader.close()
+})
+
+/** A document in which this browser keeps what Ann wrote without a network, in a tab that is closed again. */
+async function leftUnsaved(title: string): Promise<{ document: Document & { slug: DocumentRef }; goals: SectionId; reader: Reader }> {
+  const document = await admin.create(title, "# Plan\n\n## Goals\n\nOne goal.\n")
+  const goals = sectionId(document, "Goals")
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  page.on("dialog", (dialog) => void dialog.accept()) // leaving what is not saved is asked about
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await reader.live()
+  await page.evaluate(async () => void (await navigator.serviceWorker.ready))
+  await (await reader.write(goals)).press("Control+End")
+  await page.context().setOffline(true)
+  await page.keyboard.insertText("Ann's words.")
+  await page.getByText("Not saved yet: what you wrote in Goals.").waitFor()
+  await expect.poll(() => keepsWords(page, "Ann's words.")).toBe(true)
+  await page.goto("about:blank")
+  return { document, goals, reader }
+}
+
+test("what is unsaved in a document that was deleted meanwhile is told of, read, and saved when it is restored", async () => {
+  const { document, goals, reader } = await leftUnsaved("Deleted meanwhile")
+  const { page } = reader
+  await admin.call("DELETE", `/documents/${document.slug}`)
+  await page.context().setOffline(false)
+  for (let visit = 0; visit < 2; visit++) {
+    await page.goto(`${serverUrl}/d/${document.slug}`)
+    await page.getByText("This document was deleted.").waitFor()
+    await page.locator(".banner").getByText("Not saved yet: what you wrote here before. It is kept in this browser until the server has it.").waitFor()
+    await page.locator("article").getByText("Ann's words.").waitFor()
+    expect(await page.getByRole("button", { name: "Write in" }).count()).toBe(0)
+  }
+  await admin.call("POST", `/documents/${document.slug}/restore`)
+  await expect.poll(async () => (await alpha.section(document.slug, goals)).text).toContain("Ann's words.")
+  await reader.live()
+  await page.locator(".banner").waitFor({ state: "detached" })
+  await page.locator("article").getByText("Ann's words.").waitFor()
+  await reader.close()
+})
+
+test("what is unsaved in a document that is withheld is told of, not shown, and saved when it may be written in again", async () => {
+  const { document, goals, reader } = await leftUnsaved("Withheld meanwhile")
+  const { page } = reader
+  const refusal = { error: "FORBIDDEN", message: "this key does not cover the document" }
+  const path = `**/api/v1/documents/${document.slug}`
+  await page.route(path, (route) => route.fulfill({ status: 403, json: refusal }))
+  await page.context().setOffline(false)
+  for (let visit = 0; visit < 2; visit++) {
+    await page.goto(`${serverUrl}/d/${document.slug}`)
+    await page.getByText(refusal.message).waitFor()
+    await page.getByText("What you wrote in it last is not on the server: it is kept in this browser, and saved when you may write in it again.").waitFor()
+  }
+  await page.context().setOffline(true)
+  await page.goto(serverUrl)
+  await page.getByText("The server cannot be reached.").waitFor()
+  expect(await page.getByRole("link", { name: "Withheld meanwhile" }).count()).toBe(0)
+  await page.goto("about:blank")
+  await page.context().setOffline(false)
+  await page.unroute(path)
+  await page.goto(`${serverUrl}/d/${document.slug}`)
+  await expect.poll(async () => (await alpha.section(document.slug, goals)).text).toContain("Ann's words.")
   await reader.close()
 })
 
