@@ -172,7 +172,7 @@ func TestRecordedSession(t *testing.T) {
 			compareChange(t, c, theirs[0])
 		}
 		paths := objects.Add(c)
-		if len(paths) != 1 || !slices.Equal(paths[0], Path{"sections", "s", "body"}) {
+		if len(paths) != 1 || !slices.Equal(paths[0].Path, Path{"sections", "s", "body"}) {
 			t.Fatalf("change %d touches %v", i, paths)
 		}
 		if err := doc.LoadIncremental(c.Raw); err != nil {

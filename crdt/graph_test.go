@@ -287,7 +287,7 @@ func TestObjects(t *testing.T) {
 	r := newReplica(t, 0)
 	root := r.doc.RootMap()
 	objects := NewObjects()
-	step := func(edit func() error, want ...Path) {
+	step := func(edit func() error, want ...Path) []Touch {
 		t.Helper()
 		if err := edit(); err != nil {
 			t.Fatal(err)
@@ -301,15 +301,19 @@ func TestObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := objects.Add(parseAll(t, c.Save())[0])
-		if !slices.EqualFunc(got, want, func(a, b Path) bool { return slices.Equal(a, b) }) {
-			t.Errorf("touched %q, want %q", got, want)
+		if !slices.EqualFunc(got, want, func(a Touch, b Path) bool { return slices.Equal(a.Path, b) }) {
+			t.Errorf("touched %v, want %q", got, want)
 		}
+		return got
 	}
 	step(func() error { return root.Set("schema", int64(1)) }, Path{"schema"})
 	step(func() error { return root.Set("title", automerge.NewText("hello")) }, Path{"title"})
 	step(func() error { return root.Set("sections", map[string]any{}) }, Path{"sections"})
-	step(func() error { return r.doc.Path("sections", "s").Set(map[string]any{"position": "a0"}) },
+	made := step(func() error { return r.doc.Path("sections", "s").Set(map[string]any{"position": "a0"}) },
 		Path{"sections", "s"}, Path{"sections", "s", "position"})
+	if !made[0].MakeMap || made[1].MakeMap {
+		t.Errorf("a map with a property is made as %v", made)
+	}
 	step(func() error { return r.doc.Path("sections", "s", "body").Set(automerge.NewText("text")) },
 		Path{"sections", "s", "body"})
 	step(func() error {
@@ -321,7 +325,15 @@ func TestObjects(t *testing.T) {
 		}
 		return r.doc.Path("title").Text().Append("y")
 	}, Path{"title"}, Path{"sections", "s", "body"})
-	step(func() error { return r.doc.Path("sections").Map().Delete("s") }, Path{"sections", "s"})
+	for _, put := range []func() error{
+		func() error { return r.doc.Path("sections").Map().Delete("s") },
+		func() error { return r.doc.Path("sections", "s").Set("a word") },
+		func() error { return r.doc.Path("sections", "s").Set(automerge.NewText("a text")) },
+	} {
+		if touched := step(put, Path{"sections", "s"}); touched[0].MakeMap {
+			t.Errorf("what is no map is made as one: %v", touched)
+		}
+	}
 	step(func() error { return root.Set("list", []any{map[string]any{"deep": []any{true}}}) }, Path{"list"})
 	step(func() error { return r.doc.Path("list", 0, "deep").List().Append("z") }, Path{"list"})
 	deep := []any{"0"}

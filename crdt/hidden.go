@@ -54,13 +54,5 @@ func (o *Objects) Made(p Path) int {
 			return 0
 		}
 	}
-	n := 0
-	for _, list := range o.made {
-		for _, m := range list {
-			if m.at == at {
-				n++
-			}
-		}
-	}
-	return n
+	return at.made
 }

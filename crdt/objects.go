@@ -22,6 +22,7 @@ type Objects struct {
 type place struct {
 	path  Path
 	below map[string]*place
+	made  int // objects, ever
 }
 
 // madeObjects is one object, or several made in a row at the same place, which only elements of a list can be
@@ -35,12 +36,18 @@ type madeObjects struct {
 // NewObjects is the index of the empty document.
 func NewObjects() *Objects { return &Objects{made: make(map[ActorID][]madeObjects)} }
 
+// Touch is a path that a change touches, and whether it puts a map there.
+type Touch struct {
+	Path    Path
+	MakeMap bool
+}
+
 // Add takes in a change and returns the paths that it touches, without repetitions, in order of first
 // touch: for an operation on a Text or list, the path of that object; on a map, the path of the property. The
 // elements of a list have its path, and so has all that is in them.
-func (o *Objects) Add(c Change) []Path {
-	var touched []Path
-	seen := make(map[*place]bool)
+func (o *Objects) Add(c Change) []Touch {
+	var touched []Touch
+	seen := make(map[*place]int) // where in touched
 	for op := range c.runs {
 		object := madeObjects{at: &o.root, keyed: true}
 		if !op.root {
@@ -53,12 +60,15 @@ func (o *Objects) Add(c Change) []Path {
 		if object.keyed && op.named {
 			at = at.child(op.name)
 		}
-		if !seen[at] {
-			seen[at] = true
-			touched = append(touched, at.path)
+		i, ok := seen[at]
+		if !ok {
+			i = len(touched)
+			seen[at] = i
+			touched = append(touched, Touch{Path: at.path})
 		}
 		switch op.action {
 		case actionMakeMap, actionMakeTable:
+			touched[i].MakeMap = true
 			o.insert(c.Actor, madeObjects{op.first, op.items, at, object.keyed})
 		case actionMakeList, actionMakeText:
 			o.insert(c.Actor, madeObjects{op.first, op.items, at, false})
@@ -101,6 +111,7 @@ func (o *Objects) insert(actor ActorID, m madeObjects) {
 	i, found := slices.BinarySearchFunc(list, m.first, byFirst)
 	if !found {
 		o.made[actor] = slices.Insert(list, i, m)
+		m.at.made++
 	}
 }
 

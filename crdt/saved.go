@@ -268,6 +268,7 @@ func (o *Objects) UnmarshalBinary(data []byte) error {
 				return fmt.Errorf("%w: an object at no place", ErrSaved)
 			}
 			m.at = places[at]
+			m.at.made++
 			list[i] = m
 		}
 		if !slices.IsSortedFunc(list, func(a, b madeObjects) int { return cmp.Compare(a.first, b.first) }) {

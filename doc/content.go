@@ -45,8 +45,9 @@ func sectionPath(sid SectionID, more ...string) crdt.Path {
 	return append(crdt.Path{keySections, string(sid)}, more...)
 }
 
-// readContent reads the root of a document.
-func readContent(root engine.Value) content {
+// readContent reads the root of a document, and of its title at most so many bytes: replicas may make it as long as
+// they like, and it stands in every list of documents and in the log.
+func readContent(root engine.Value, titleBytes int) content {
 	c := content{sections: map[SectionID]sectionContent{}, noSections: true}
 	m, _ := root.(map[string]engine.Value)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -57,6 +58,7 @@ func readContent(root engine.Value) content {
 			fits = isInteger(v, schemaVersion)
 		case keyTitle:
 			c.title, fits = stringOf(v)
+			c.title = truncate(c.title, titleBytes)
 		case keySections:
 			fits = c.readSections(v)
 		}
@@ -147,13 +149,17 @@ func compareSections(a, b Section) int {
 	return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(a.ID, b.ID))
 }
 
-// allIgnored names everything that does not fit the schema.
+// allIgnored names what does not fit the schema: the first maxPaths, and of each maxPathBytes.
 func (c *content) allIgnored() []string {
 	out := slices.Clone(c.ignored)
 	for _, s := range c.sections {
 		out = append(out, s.ignored...)
 	}
 	slices.Sort(out)
+	out = out[:min(len(out), maxPaths)]
+	for i, path := range out {
+		out[i] = truncate(path, maxPathBytes)
+	}
 	return out
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -411,7 +413,7 @@ func (d *desk) current(ctx context.Context) (*content, error) {
 		if err != nil {
 			return nil, unavailable("read document", err)
 		}
-		d.content = readContent(root)
+		d.content = readContent(root, d.lib.limits.TitleBytes)
 		d.reread = false
 		clear(d.stale)
 	}
@@ -420,8 +422,8 @@ func (d *desk) current(ctx context.Context) (*content, error) {
 		if err != nil {
 			return nil, unavailable("read section", err)
 		}
-		if !d.content.readSection(string(sid), v) {
-			d.reread = true // to name what does not fit
+		if !d.content.readSection(string(sid), v) || slices.Contains(d.content.ignored, strings.Join(sectionPath(sid), "/")) {
+			d.reread = true // to name what does not fit, and no more than that
 			clear(d.stale)
 			return d.current(ctx)
 		}

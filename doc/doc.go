@@ -75,7 +75,7 @@ type Snapshot struct {
 	Version  crdt.Version
 	Sections []Section // in order, without the removed
 	Removed  []Section // in order; their text stays and can be restored
-	Ignored  []string  // paths of the content that do not fit the schema
+	Ignored  []string  // paths of the content that do not fit the schema, the first 64
 }
 
 // Markdown joins the sections: what was imported, byte for byte.

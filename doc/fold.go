@@ -70,7 +70,7 @@ func (f *folds) of(author Agent, now time.Time) *fold {
 func (f *folds) add(row ChangeRow, t touched) bool {
 	typed := t.title || len(t.other) > 0
 	for _, r := range t.sections {
-		typed = typed || (!r.made && (r.body || r.other))
+		typed = typed || r.typed()
 	}
 	if !typed {
 		return false
@@ -78,28 +78,27 @@ func (f *folds) add(row ChangeRow, t touched) bool {
 	o := f.of(row.Author, row.At)
 	o.numbers = append(o.numbers, row.Number)
 	for sid, r := range t.sections {
-		if !r.made && (r.body || r.other) {
+		if r.typed() {
 			o.sections[sid] = append(o.sections[sid], row.Hash)
 		}
 	}
 	if t.title {
 		o.title = append(o.title, row.Hash)
 	}
-	for _, name := range t.other {
-		o.other[name] = append(o.other[name], row.Hash)
+	for path := range t.other {
+		path = addPath(o.other, path)
+		if hashes := o.other[path]; len(hashes) == 0 || hashes[len(hashes)-1] != row.Hash {
+			o.other[path] = append(hashes, row.Hash)
+		}
 	}
 	return true
 }
 
-// addRow takes in a stored change that no event covers.
-func (f *folds) addRow(row ChangeRow) {
-	o := f.of(row.Author, row.At)
-	o.numbers = append(o.numbers, row.Number)
-	for _, sid := range row.Sections {
-		o.sections[sid] = append(o.sections[sid], row.Hash)
-	}
-	if len(row.Sections) == 0 {
-		o.other[""] = append(o.other[""], row.Hash)
+// addRow takes in a stored change that no event covers yet.
+func (f *folds) addRow(row ChangeRow, t touched) {
+	if !f.add(row, t) {
+		o := f.of(row.Author, row.At)
+		o.numbers = append(o.numbers, row.Number)
 	}
 }
 

@@ -44,7 +44,7 @@ func (d *desk) contentAt(ctx context.Context, v crdt.Version) (*content, error) 
 	if err != nil {
 		return nil, unavailable("read document at version", err)
 	}
-	c := readContent(root)
+	c := readContent(root, d.lib.limits.TitleBytes)
 	return &c, nil
 }
 

@@ -45,10 +45,11 @@ func (d *desk) load(ctx context.Context) error {
 		d.upto, d.kept = int(saved.Upto), int(saved.Upto)
 	}
 	err = d.lib.eachRow(ctx, d.id, d.upto, func(row ChangeRow) error {
-		if !row.Logged {
-			d.folds.addRow(row)
+		t, err := d.loadRow(row)
+		if err == nil && !row.Logged {
+			d.folds.addRow(row, t)
 		}
-		return d.loadRow(row)
+		return err
 	})
 	if err != nil {
 		return err
@@ -75,21 +76,22 @@ func (l *Library) eachRow(ctx context.Context, id crdt.DocumentID, upto int, do 
 	}
 }
 
-func (d *desk) loadRow(row ChangeRow) error {
+// loadRow takes a stored change into the graph and returns what it touches.
+func (d *desk) loadRow(row ChangeRow) (touched, error) {
 	changes, documents, err := crdt.ParseEntry(row.Raw, crdt.NoLimits)
 	if err != nil {
-		return fmt.Errorf("read stored change %s: %w", row.Hash, err)
+		return touched{}, fmt.Errorf("read stored change %s: %w", row.Hash, err)
 	}
 	if len(changes) != 1 || len(documents) != 0 || changes[0].Hash != row.Hash {
-		return fmt.Errorf("read stored change %s: it is not what its name says", row.Hash)
+		return touched{}, fmt.Errorf("read stored change %s: it is not what its name says", row.Hash)
 	}
-	d.remember(changes[0], row.Author)
+	t := d.remember(changes[0], row.Author)
 	d.kept = d.graph.Len()
 	d.stored.saved -= len(row.Raw)
 	if d.graph.Len() != int(row.Number) {
-		return fmt.Errorf("read stored change %s: it is number %d, want %d", row.Hash, d.graph.Len(), row.Number)
+		return touched{}, fmt.Errorf("read stored change %s: it is number %d, want %d", row.Hash, d.graph.Len(), row.Number)
 	}
-	return nil
+	return t, nil
 }
 
 // remember takes a change into the graph and returns what it touches.

@@ -103,7 +103,7 @@ func (d *desk) merge(ctx context.Context, s *step, all ...*brought) error {
 		for _, c := range ready[:applied] {
 			b := owners[c.Hash]
 			if b.touched.sections == nil {
-				b.touched = touched{sections: map[SectionID]reach{}}
+				b.touched = nothingTouched()
 				fresh = append(fresh, b)
 			}
 			if err := d.stageChange(ctx, s, b, c, created); err != nil {
@@ -212,7 +212,7 @@ func (d *desk) stageCreated(ctx context.Context, s *step, author Agent, changes 
 func (d *desk) stageStructure(ctx context.Context, s *step, author Agent, h crdt.Hash, t touched) error {
 	for _, sid := range t.sectionIDs() {
 		r := t.sections[sid]
-		if !r.made && !r.removed && !r.position {
+		if !r.made && !r.gone && !r.removed && !r.position {
 			continue
 		}
 		p := edited(viaSync, h)
@@ -223,14 +223,18 @@ func (d *desk) stageStructure(ctx context.Context, s *step, author Agent, h crdt
 				return err
 			}
 			continue
-		case r.removed:
+		case r.gone, r.removed:
 			c, err := d.current(ctx)
 			if err != nil {
 				return err
 			}
+			sec, there := c.sections[sid]
 			what := SectionRestored
-			if c.sections[sid].Removed {
+			switch {
+			case !there || sec.Removed:
 				what = SectionRemoved
+			case r.gone: // somebody else's is there
+				what = SectionEdited
 			}
 			if err := d.event(s, what, author, p); err != nil {
 				return err

@@ -62,7 +62,7 @@ func (l *Library) importSaved(ctx context.Context, k Key, slug Slug, chunk []byt
 
 // nameImported gives an imported document its slug.
 func (l *Library) nameImported(s *step, k Key, slug Slug) error {
-	n := NewDocument{Slug: slug, Title: truncate(s.create.Title, l.limits.TitleBytes)}
+	n := NewDocument{Slug: slug, Title: s.create.Title}
 	if err := l.nameDocument(&n, nil); err != nil {
 		return err
 	}

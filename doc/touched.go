@@ -12,22 +12,48 @@ import (
 type touched struct {
 	sections map[SectionID]reach
 	title    bool
-	other    []string // paths outside the schema
+	other    map[string]bool // paths outside the schema, as addPath adds them
+}
+
+const (
+	maxPaths     = 64  // outside the schema that are told apart; the others are all called ""
+	maxPathBytes = 512 // of such a path that are told
+)
+
+// addPath gives the name under which a path is counted with those there are.
+func addPath[V any](paths map[string]V, path string) string {
+	path = truncate(path, maxPathBytes)
+	if _, known := paths[path]; !known && len(paths) >= maxPaths {
+		return ""
+	}
+	return path
 }
 
 // reach is what of a section was touched.
-type reach struct{ made, body, position, removed, other bool }
+type reach struct{ made, gone, body, position, removed, other bool }
+
+func (r reach) and(s reach) reach {
+	return reach{r.made || s.made, r.gone || s.gone, r.body || s.body, r.position || s.position, r.removed || s.removed, r.other || s.other}
+}
+
+// typed says whether it is told by the fold of an author's typing.
+func (r reach) typed() bool { return !r.made && (r.body || r.other) }
+
+func nothingTouched() touched {
+	return touched{sections: map[SectionID]reach{}, other: map[string]bool{}}
+}
 
 // touchedBy sorts the paths that changes touch.
-func touchedBy(paths []crdt.Path) touched {
-	t := touched{sections: map[SectionID]reach{}}
-	for _, p := range paths {
-		t.add(p)
+func touchedBy(touches []crdt.Touch) touched {
+	t := nothingTouched()
+	for _, touch := range touches {
+		t.add(touch)
 	}
 	return t
 }
 
-func (t *touched) add(p crdt.Path) {
+func (t *touched) add(touch crdt.Touch) {
+	p := touch.Path
 	switch {
 	case len(p) == 1 && p[0] == keySchema:
 	case len(p) >= 1 && p[0] == keyTitle:
@@ -36,8 +62,10 @@ func (t *touched) add(p crdt.Path) {
 		sid := SectionID(p[1])
 		r := t.sections[sid]
 		switch {
-		case len(p) == 2:
+		case len(p) == 2 && touch.MakeMap:
 			r.made = true
+		case len(p) == 2:
+			r.gone = true
 		case p[2] == keyBody:
 			r.body = true
 		case p[2] == keyPosition:
@@ -49,9 +77,7 @@ func (t *touched) add(p crdt.Path) {
 		}
 		t.sections[sid] = r
 	default:
-		if name := strings.Join(p, "/"); !slices.Contains(t.other, name) {
-			t.other = append(t.other, name)
-		}
+		t.other[addPath(t.other, strings.Join(p, "/"))] = true
 	}
 }
 
@@ -60,13 +86,10 @@ func (t touched) sectionIDs() []SectionID { return slices.Sorted(maps.Keys(t.sec
 // merge adds what another change touched.
 func (t *touched) merge(u touched) {
 	for sid, r := range u.sections {
-		m := t.sections[sid]
-		t.sections[sid] = reach{m.made || r.made, m.body || r.body, m.position || r.position, m.removed || r.removed, m.other || r.other}
+		t.sections[sid] = t.sections[sid].and(r)
 	}
 	t.title = t.title || u.title
-	for _, name := range u.other {
-		if !slices.Contains(t.other, name) {
-			t.other = append(t.other, name)
-		}
+	for path := range u.other {
+		t.other[addPath(t.other, path)] = true
 	}
 }

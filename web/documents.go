@@ -21,7 +21,7 @@ type document struct {
 	DocumentHead
 	Sections []Section `json:"sections" nullable:"false" doc:"In order."`
 	Removed  []Section `json:"removed" nullable:"false" doc:"Sections taken out; they can be restored."`
-	Ignored  []string  `json:"ignored" nullable:"false" doc:"Paths of the content that fit no schema. They are kept and synced."`
+	Ignored  []string  `json:"ignored" nullable:"false" doc:"Paths of the content that fit no schema, the first 64. They are kept and synced."`
 }
 
 // DocumentHead is a document without its content.
