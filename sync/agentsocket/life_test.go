@@ -2,8 +2,11 @@ package agentsocket
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +58,29 @@ func TestRevokedKey(t *testing.T) {
 	})
 }
 
+// What waits of an agent whose key is revoked is written neither while it takes its leave nor afterwards.
+func TestRevokedKeyWritesNoMore(t *testing.T) {
+	inWorld(t, hub.Limits{OutboundMessages: 4}, func(w *world) {
+		conn := w.raw("bob") // it reads nothing: once it has a few answers to take the rest of what it sends waits
+		const sent = 10
+		for i := range sent {
+			w.sendRaw(conn, fmt.Sprintf(`{"type":"edit","id":"%d","document":"notes","section":"a","ops":[{"insert":"!"}]}`, i))
+		}
+		synctest.Wait()
+		before := w.read().Markdown()
+		if strings.Count(before, "!") == sent {
+			t.Fatal("nothing waits")
+		}
+		w.hub.CloseKey(w.keys["bob"].ID, code.New(code.KeyRevoked, "revoked"))
+		synctest.Wait()
+		_, _ = io.Copy(io.Discard, conn)
+		synctest.Wait()
+		if after := w.read().Markdown(); after != before {
+			t.Errorf("after the key was revoked %q became %q", before, after)
+		}
+	})
+}
+
 // What was sent before the server stops counts, and its sender is told to come back.
 func TestShutdown(t *testing.T) {
 	inWorld(t, hub.Limits{}, func(w *world) {
@@ -81,17 +107,8 @@ func TestBrokenProtocol(t *testing.T) {
 // A peer that does not read is closed with a code that says "come back", and holds up nobody.
 func TestSlowReader(t *testing.T) {
 	inWorld(t, hub.Limits{OutboundMessages: 20, WriteTime: time.Minute, PingEvery: time.Hour}, func(w *world) {
-		conn, err := w.lines.Dial(context.Background(), "", "")
-		w.must(err)
-		r := httptest.NewRequest(http.MethodGet, "/?token="+string(w.secrets["bob"]), nil)
-		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="}}
-		w.must(r.Write(conn))
-		answer := make([]byte, 4096)
-		_, err = conn.Read(answer) // the upgrade, and nothing after it
-		w.must(err)
-		frame := []byte(`{"type":"open","document":"notes"}`)
-		_, err = conn.Write(append([]byte{0x81, 0x80 | byte(len(frame)), 0, 0, 0, 0}, frame...))
-		w.must(err)
+		conn := w.raw("bob")
+		w.sendRaw(conn, `{"type":"open","document":"notes"}`)
 		synctest.Wait()
 		alice := w.join("alice")
 		for range 30 {
@@ -112,15 +129,9 @@ func TestSlowReader(t *testing.T) {
 // A dead line is noticed within ten seconds.
 func TestDeadLine(t *testing.T) {
 	inWorld(t, hub.Limits{}, func(w *world) {
-		conn, err := w.lines.Dial(context.Background(), "", "")
-		w.must(err)
-		r := httptest.NewRequest(http.MethodGet, "/?token="+string(w.secrets["bob"]), nil)
-		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="}}
-		w.must(r.Write(conn))
+		conn := w.raw("bob")
 		began := time.Now()
-		for b := make([]byte, 4096); err == nil; {
-			_, err = conn.Read(b)
-		}
+		_, _ = io.Copy(io.Discard, conn)
 		if took := time.Since(began); took > 10*time.Second || took < 5*time.Second {
 			t.Errorf("the line was cut after %v", took)
 		}

@@ -82,7 +82,7 @@ func (s *socket) run() {
 	s.Losses.add(s)
 	var alive sync.WaitGroup
 	alive.Go(s.write)
-	alive.Go(func() { s.line.Watch(s.work, s.life.Done(), s.limits.PingEvery, s.lanes.excused) })
+	alive.Go(func() { s.line.Watch(s.life.Done(), s.limits.PingEvery, s.lanes.excused) })
 	alive.Go(s.tellLost)
 	s.End(s.read())
 	s.Losses.remove(s)
@@ -91,9 +91,6 @@ func (s *socket) run() {
 
 	why := s.reason()
 	s.lanes.close()
-	if why != nil && line.CloseCode(why)/100 == 44 { // thrown out: what waits is refused
-		s.stopWork()
-	}
 	patience := time.AfterFunc(s.limits.DrainTime, s.stopWork)
 	s.lanes.drain()
 	s.waits.end()
@@ -131,7 +128,8 @@ func (s *socket) log(why *code.Error) {
 
 func (s *socket) Key() doc.Key { return s.key }
 
-// End begins the end, for which there is CloseTime. Calls after the first do nothing.
+// End begins the end, for which there is CloseTime. What waits of a peer that is thrown out is refused from now on, and not
+// only when the peer has taken its leave. Calls after the first do nothing.
 func (s *socket) End(why *code.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,6 +137,9 @@ func (s *socket) End(why *code.Error) {
 		return
 	}
 	s.over, s.why = true, why
+	if why != nil && line.CloseCode(why)/100 == 44 {
+		s.stopWork()
+	}
 	s.late = time.AfterFunc(s.limits.CloseTime, s.line.Cut)
 	s.out.Close()
 	s.die()

@@ -3,7 +3,9 @@ package agentsocket
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -166,6 +168,27 @@ func (w *world) open(token string, subprotocols ...string) *client {
 		}
 	}()
 	return c
+}
+
+// raw upgrades a bare line with an agent's key, for a peer that takes no part in what a client does by itself. What the server
+// says first is still to be read.
+func (w *world) raw(name string) net.Conn {
+	w.Helper()
+	conn, err := w.lines.Dial(context.Background(), "", "")
+	w.must(err)
+	r := httptest.NewRequest(http.MethodGet, "/?token="+string(w.secrets[name]), nil)
+	r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="}}
+	w.must(r.Write(conn))
+	_, err = conn.Read(make([]byte, 4096)) // the upgrade, and nothing after it
+	w.must(err)
+	return conn
+}
+
+// sendRaw writes a text of less than 126 bytes as a client does, masked with zeros.
+func (w *world) sendRaw(conn net.Conn, text string) {
+	w.Helper()
+	_, err := conn.Write(append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...))
+	w.must(err)
 }
 
 // join connects an agent and takes in its welcome.

@@ -159,10 +159,10 @@ func (l *Line) Send(kind websocket.MessageType, frame []byte, perFragment time.D
 	return nil
 }
 
-// Watch pings until ended is closed or work, the context of what is done for the peer, ends, and cuts a line that lets a ping go unanswered for as long as lies between two,
+// Watch pings until ended is closed, and cuts a line that lets a ping go unanswered for as long as lies between two,
 // unless a byte has arrived or been sent meanwhile. excused begins to watch for another good reason not to have seen
 // a pong, and is asked at the end; nil: there is none.
-func (l *Line) Watch(work context.Context, ended <-chan struct{}, every time.Duration, excused func() func() bool) {
+func (l *Line) Watch(ended <-chan struct{}, every time.Duration, excused func() func() bool) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -175,7 +175,7 @@ func (l *Line) Watch(work context.Context, ended <-chan struct{}, every time.Dur
 		if excused != nil {
 			isExcused = excused()
 		}
-		ctx, cancel := context.WithTimeout(work, every)
+		ctx, cancel := context.WithTimeout(context.Background(), every) // the end of another would cut the line, and the goodbye short
 		err := l.ws.Ping(ctx)
 		cancel()
 		if err != nil && l.link.moved.Load() == moved && !isExcused() {

@@ -69,7 +69,7 @@ func (s *socket) run() {
 	count(s.hub.Metrics().Opened)
 	var alive sync.WaitGroup
 	alive.Go(s.write)
-	alive.Go(func() { s.line.Watch(s.work, s.ended, s.limits.PingEvery, s.excused) })
+	alive.Go(func() { s.line.Watch(s.ended, s.limits.PingEvery, s.excused) })
 	join := time.AfterFunc(s.limits.JoinTime, func() {
 		if s.joined() == "" {
 			s.End(code.New(code.JoinTimeout, "no join within %v", s.limits.JoinTime))
@@ -82,9 +82,6 @@ func (s *socket) run() {
 
 	why := s.reason()
 	s.in.close()
-	if why != nil && line.CloseCode(why)/100 == 44 { // thrown out: what waits is refused
-		s.stopWork()
-	}
 	patience := time.AfterFunc(s.limits.DrainTime, s.stopWork)
 	for _, c := range s.in.drain() {
 		s.leave(c)
@@ -123,7 +120,8 @@ func (s *socket) log(why *code.Error) {
 
 func (s *socket) Key() doc.Key { return s.key }
 
-// End begins the end, for which there is CloseTime. Calls after the first do nothing.
+// End begins the end, for which there is CloseTime. What waits of a peer that is thrown out is refused from now on, and not
+// only when the peer has taken its leave. Calls after the first do nothing.
 func (s *socket) End(why *code.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,6 +129,9 @@ func (s *socket) End(why *code.Error) {
 		return
 	}
 	s.over, s.why = true, why
+	if why != nil && line.CloseCode(why)/100 == 44 {
+		s.stopWork()
+	}
 	s.late = time.AfterFunc(s.limits.CloseTime, s.line.Cut)
 	s.out.Close()
 	close(s.ended)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -228,25 +229,40 @@ func TestRevokedKeyLosesItsSockets(t *testing.T) {
 	})
 }
 
-// What waits to be dealt with when a key is revoked is not written any more.
-func TestRevokedKeyWritesNoMore(t *testing.T) {
-	inWorld(t, hub.Limits{}, func(w *world) {
-		hold := make(chan struct{})
-		w.docs.create("d").hold = hold
-		alice := w.join("alice", "a")
-		for i := range 5 {
-			alice.sync("d", content(numbered(i)))
-		}
-		synctest.Wait()
-		w.hub.CloseKey("alice", code.New(code.KeyRevoked, "this key was revoked"))
-		alice.wantClose(code.KeyRevoked)
-		synctest.Wait()
-		close(hold)
-		synctest.Wait()
-		if got := w.docs.text("d"); len(got) > 0 {
-			t.Errorf("after the key was revoked %q was written", got)
-		}
-	})
+// What waits of a peer that is thrown out is written neither while it takes its leave nor afterwards.
+func TestWhoIsThrownOutWritesNoMore(t *testing.T) {
+	for how, throwOut := range map[string]func(w *world, peer net.Conn){
+		"its key is revoked": func(w *world, _ net.Conn) { w.hub.CloseKey("alice", code.New(code.KeyRevoked, "this key was revoked")) },
+		"it sends no frame": func(w *world, peer net.Conn) {
+			if _, err := peer.Write(rawFrame([]byte("no frame"))); err != nil {
+				w.Fatal(err)
+			}
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			inWorld(t, hub.Limits{}, func(w *world) {
+				hold := make(chan struct{})
+				w.docs.create("d").hold = hold
+				alice := w.raw("alice", "a") // it leaves the close frame unanswered
+				ended := make(chan time.Duration, 1)
+				go func() { ended <- lifeOf(alice) }()
+				for i := range 5 {
+					if _, err := alice.Write(rawFrame(encode(t, repo.Sync{SenderID: "a", Document: name("d"), Data: content(numbered(i))}))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				synctest.Wait()
+				throwOut(w, alice)
+				synctest.Wait()
+				close(hold)
+				<-ended
+				synctest.Wait()
+				if got := w.docs.text("d"); len(got) > 0 {
+					t.Errorf("after it was thrown out %q was written", got)
+				}
+			})
+		})
+	}
 }
 
 // At shutdown sockets are told to come back, and what they had sent is written first.
