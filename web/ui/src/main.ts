@@ -1,4 +1,5 @@
 import "./styles/base.css"
+import "./styles/documents.css"
 import "./styles/prose.css"
 import { mount } from "svelte"
 import App from "./components/App.svelte"
