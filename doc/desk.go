@@ -97,6 +97,14 @@ type request struct {
 	done func(error)
 }
 
+// dropped says why a request is not to be served any more, if it is not.
+func (r *request) dropped() error {
+	if r.brought != nil && r.brought.from.barred != nil {
+		return r.brought.from.barred
+	}
+	return r.ctx.Err()
+}
+
 // step is what a batch of requests adds to the document, in one transaction.
 type step struct {
 	Append
@@ -329,8 +337,8 @@ func (d *desk) stage(ctx context.Context, s *step, batch []*request) (results []
 	results = make([]error, len(batch))
 	for i := 0; i < len(batch); {
 		r, n, had := batch[i], 1, d.graph.Len()
-		if gone := r.ctx.Err(); gone != nil {
-			results[i] = gone
+		if why := r.dropped(); why != nil {
+			results[i] = why
 			i++
 			continue
 		}

@@ -62,7 +62,7 @@ func (l *Library) lookUp(ctx context.Context, ref string) (Meta, error) {
 
 func (l *Library) readable(k Key, m Meta) error {
 	if !k.CanRead(m) {
-		return forbidden("this key does not cover the document")
+		return notCovered()
 	}
 	if !m.Deletion.At.IsZero() {
 		return deleted(m)
@@ -293,6 +293,7 @@ func (l *Library) reslug(ctx context.Context, k Key, m Meta, slug Slug) error {
 		return fmt.Errorf("rename document: %w", err)
 	}
 	m.Slug = slug
+	l.uncover(m)
 	l.announce(m)
 	return nil
 }

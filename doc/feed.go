@@ -50,8 +50,19 @@ type feeds struct {
 	authors map[Agent]bool // of what they have not been told yet
 }
 
-// Follow begins a feed, and gives the document as it stands at its beginning. The errors are those of Read.
+// Follow begins a feed, and gives the document as it stands at its beginning. The errors are those of Read. The follower is told
+// FORBIDDEN when the document is given a slug that the key does not cover.
 func (l *Library) Follow(ctx context.Context, k Key, id crdt.DocumentID, f Follower) (Snapshot, *Feed, error) {
+	for {
+		snap, feed, err := l.follow(ctx, k, id, f)
+		if err != errRestood {
+			return snap, feed, err
+		}
+	}
+}
+
+func (l *Library) follow(ctx context.Context, k Key, id crdt.DocumentID, f Follower) (Snapshot, *Feed, error) {
+	_, asked := l.standing(id)
 	m, err := l.meta(ctx, k, id, false)
 	if err != nil {
 		return Snapshot{}, nil, err
@@ -63,6 +74,9 @@ func (l *Library) Follow(ctx context.Context, k Key, id crdt.DocumentID, f Follo
 	feed := &Feed{lib: l, desk: d, key: k, follower: f}
 	snap := Snapshot{Meta: m}
 	err = d.do(&request{ctx: ctx, alone: true, stage: func(*step) error {
+		if err := l.stood(asked); err != nil {
+			return err
+		}
 		c, err := d.current(l.ctx)
 		if err != nil {
 			return err

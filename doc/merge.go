@@ -39,7 +39,7 @@ func (d *desk) together(s *step, batch []*request) []*brought {
 	var all []*brought
 	creates := !d.exists && s.create == nil
 	for _, r := range batch {
-		if r.brought == nil || len(all) > 0 && r.ctx.Err() != nil {
+		if r.brought == nil || len(all) > 0 && r.dropped() != nil {
 			break
 		}
 		alone := creates || slices.ContainsFunc(r.brought.changes, func(c crdt.Change) bool { return c.Writes(keyRemoved) })

@@ -31,12 +31,23 @@ type Attachment struct {
 
 	heard   bool          // a message came: of who calls Receive
 	session *crdt.Session // the desk's goroutine's
+	barred  error         // why its messages are refused, likewise; nil: they are not
 }
 
 // Attach opens a sync conversation; a key that may only read is told so and sent everything. create lets the
 // document be made by the peer's first change when it does not exist; else that is DOCUMENT_NOT_FOUND. FORBIDDEN,
-// DOCUMENT_DELETED, DOCUMENT_BLOCKED.
+// DOCUMENT_DELETED, DOCUMENT_BLOCKED. The replica is told FORBIDDEN when the document is given a slug that the key does not cover.
 func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Replica, create bool) (*Attachment, error) {
+	for {
+		a, err := l.attach(ctx, k, id, r, create)
+		if err != errRestood {
+			return a, err
+		}
+	}
+}
+
+func (l *Library) attach(ctx context.Context, k Key, id crdt.DocumentID, r Replica, create bool) (*Attachment, error) {
+	_, asked := l.standing(id)
 	meta, err := l.store.Document(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -50,7 +61,7 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 		return nil, deleted(meta)
 	}
 	if !k.CanRead(meta) {
-		return nil, forbidden("this key does not cover the document")
+		return nil, notCovered()
 	}
 	if !meta.Block.At.IsZero() {
 		return nil, blocked(meta)
@@ -62,6 +73,9 @@ func (l *Library) Attach(ctx context.Context, k Key, id crdt.DocumentID, r Repli
 	a := &Attachment{lib: l, desk: d, key: k, replica: r, canSend: k.CanWrite(meta)}
 	a.session = crdt.NewSession(!a.canSend)
 	err = d.do(&request{ctx: ctx, stage: func(*step) error {
+		if err := l.stood(asked); err != nil {
+			return err
+		}
 		d.peers[a] = struct{}{}
 		return nil
 	}})

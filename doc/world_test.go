@@ -96,6 +96,8 @@ type faultyStore struct {
 	fail atomic.Int32 // so many writes fail
 	dead atomic.Bool  // all do
 
+	looked func() // called when a document was looked up, before that is told; set while nobody looks
+
 	failCompact atomic.Bool
 	slowCompact atomic.Int64 // a compaction takes so many ns more to say that it is done
 }
@@ -103,6 +105,14 @@ type faultyStore struct {
 var errDisk = errors.New("the disk is full")
 
 func (s *faultyStore) broken() bool { return s.dead.Load() || s.fail.Add(-1) >= 0 }
+
+func (s *faultyStore) Document(ctx context.Context, id crdt.DocumentID) (doc.Meta, error) {
+	m, err := s.Store.Document(ctx, id)
+	if s.looked != nil {
+		s.looked()
+	}
+	return m, err
+}
 
 func (s *faultyStore) Append(ctx context.Context, id crdt.DocumentID, a doc.Append) ([]doc.Event, error) {
 	if s.broken() {

@@ -10,7 +10,8 @@ import (
 // askedBytes is how large a peer's message about a document that is not there may be to be kept until it is.
 const askedBytes = 64 << 10
 
-// wasOpen stands for the question of a peer that had the document open when it was blocked or deleted.
+// wasOpen stands for the question of a peer that had the document open when it was blocked, deleted, or renamed to what its key
+// does not cover.
 var wasOpen = []byte{}
 
 // deal is what a worker does with a note. done is told once when that has come to its end, which may be later, and
@@ -18,8 +19,7 @@ var wasOpen = []byte{}
 func (s *socket) deal(c *conversation, n note, done func(error)) {
 	if n.gone != nil && c.attachment != nil {
 		s.leave(c)
-		comesBack := code.Is(n.gone, code.DocumentBlocked) || code.Is(n.gone, code.DocumentDeleted)
-		if comesBack && s.wait(c, wasOpen) && s.attach(c, false) == nil { // it was back before this was told
+		if missing(n.gone) && s.wait(c, wasOpen) && s.attach(c, false) == nil { // it was back before this was told
 			s.back(c)
 			done(nil)
 			return
@@ -92,12 +92,10 @@ func (s *socket) hand(c *conversation, message []byte) {
 // retry opens a document that the peer waits for with the message in which it asked. If it still is not there the
 // peer has been told before.
 func (s *socket) retry(c *conversation) {
-	message := c.asked
-	if c.hadOpen() {
-		s.back(c)
-		return
-	}
+	message, hadOpen := c.asked, c.hadOpen()
 	switch err := s.attach(c, false); {
+	case err == nil && hadOpen:
+		s.back(c)
 	case err == nil:
 		s.hand(c, message)
 	case !missing(err):

@@ -473,11 +473,10 @@ func TestRefusalsOfADocument(t *testing.T) {
 	}
 }
 
-// A document that was blocked or deleted is unavailable and no more. When it is back, who had it open is told to connect again,
-// whether they have written in it meanwhile or not,
-// and who asked for it meanwhile gets it.
+// A document that was blocked, deleted, or renamed to what the key does not cover is unavailable and no more. When it is back, who
+// had it open is told to connect again, whether they have written in it meanwhile or not, and who asked for it meanwhile gets it.
 func TestADocumentComesBackIntoService(t *testing.T) {
-	for _, why := range []code.Code{code.DocumentBlocked, code.DocumentDeleted} {
+	for _, why := range []code.Code{code.DocumentBlocked, code.DocumentDeleted, code.Forbidden} {
 		t.Run(string(why), func(t *testing.T) {
 			inWorld(t, hub.Limits{}, func(w *world) {
 				gone := code.New(why, "for now")
@@ -497,7 +496,10 @@ func TestADocumentComesBackIntoService(t *testing.T) {
 				asker.wantUnavailable("d")
 				idle.sync("e", content("other")) // its other documents are not concerned
 				idle.wantSync("e", "ack")
-				idle.wantQuiet()
+				w.hub.Appeared(docID("d")) // to others
+				for _, c := range []*client{idle, writer, asker} {
+					c.wantQuiet()
+				}
 
 				w.docs.change("d", func(d *document) { d.refuse = nil })
 				w.hub.Appeared(docID("d"))
@@ -514,7 +516,7 @@ func TestADocumentComesBackIntoService(t *testing.T) {
 
 // A document may be restored while its end is still on its way to those who have it open: nobody tells them of that again.
 func TestADocumentIsBackBeforeItsEndIsTold(t *testing.T) {
-	for _, why := range []code.Code{code.DocumentBlocked, code.DocumentDeleted} {
+	for _, why := range []code.Code{code.DocumentBlocked, code.DocumentDeleted, code.Forbidden} {
 		t.Run(string(why), func(t *testing.T) {
 			inWorld(t, hub.Limits{}, func(w *world) {
 				peer := w.join("alice", "a")
