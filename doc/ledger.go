@@ -20,6 +20,7 @@ type LedgerEntry struct {
 // LedgerQuery says which entries of the ledger are asked for. The zero value of a field leaves it open.
 type LedgerQuery struct {
 	After    Seq // only what comes behind it
+	Before   Seq // only what comes before it
 	Resource lease.Resource
 	Agent    Agent       // who did it, or whose lease or place it was
 	Kind     lease.Kind  // of the transition

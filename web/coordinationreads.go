@@ -16,6 +16,7 @@ const (
 	deadlocksFor  = time.Hour // how far back refused circles of waiting are told
 	deadlocksMost = 100       // how many of them
 	ledgerPages   = 16        // how many pages of a ledger are looked through for one that a narrow key may see
+	ledgerMost    = 1000      // how many entries the longest page has
 )
 
 type readQueuesInput struct {
@@ -49,18 +50,13 @@ func (s *Server) readQueues(ctx context.Context, in *readQueuesInput) (*readQueu
 			out.Body.Queues = append(out.Body.Queues, wire.QueueOf(name, status))
 		}
 	}
-	refused, err := s.library.Ledger(ctx, doc.LedgerQuery{
-		Kind: lease.Deadlocked, Resource: only, Since: s.leases.Now().Add(-deadlocksFor), Newest: true, Limit: deadlocksMost,
-	})
+	refused, err := s.lookBack(ctx, sight, doc.LedgerQuery{
+		Kind: lease.Deadlocked, Resource: only, Since: s.leases.Now().Add(-deadlocksFor),
+	}, deadlocksMost)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range refused {
-		if _, mine, err := sight.Name(ctx, e.Resource); err != nil {
-			return nil, err
-		} else if !mine {
-			continue
-		}
+	for _, e := range refused.entries {
 		steps, err := wire.Circle(e.Cycle, circleNamer(ctx, sight))
 		if err != nil {
 			return nil, err
@@ -107,7 +103,7 @@ type readLedgerInput struct {
 	Resource string `query:"resource" doc:"What happened to this resource."`
 	Actor    string `query:"actor" doc:"What this agent did, and what happened to its leases and places."`
 	Limit    int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	Last     bool   `query:"last" doc:"The last entries and not the first."`
+	Last     bool   `query:"last" doc:"The last entries and not the first. hasMore says that others are before them or, after a long look through what the key may not see, that they may be."`
 }
 
 type readLedgerOutput struct{ Body wire.LedgerPage }
@@ -117,7 +113,7 @@ func (s *Server) readLedger(ctx context.Context, in *readLedgerInput) (*readLedg
 	if err != nil {
 		return nil, err
 	}
-	q := doc.LedgerQuery{After: after, Limit: in.Limit + 1}
+	q := doc.LedgerQuery{After: after}
 	if in.Resource != "" {
 		if q.Resource, err = s.coordinated(ctx, in.Resource, false); err != nil {
 			return nil, err
@@ -132,8 +128,9 @@ func (s *Server) readLedger(ctx context.Context, in *readLedgerInput) (*readLedg
 	out := new(readLedgerOutput)
 	out.Body.OK, out.Body.Entries, out.Body.HasMore = true, []wire.LedgerEntry{}, true
 	if in.Last {
-		return out, s.readLastLedger(ctx, sight, q, out)
+		return out, s.readLastLedger(ctx, sight, q, in.Limit, out)
 	}
+	q.Limit = in.Limit + 1
 	for range ledgerPages {
 		page, err := s.library.Ledger(ctx, q)
 		if err != nil {
@@ -158,24 +155,58 @@ func (s *Server) readLedger(ctx context.Context, in *readLedgerInput) (*readLedg
 	return out, nil
 }
 
-// readLastLedger gives the end of what a query asks for, which asks for one entry more than the page may have.
-func (s *Server) readLastLedger(ctx context.Context, sight *doc.Sight, q doc.LedgerQuery, out *readLedgerOutput) error {
-	q.Newest = true
-	page, err := s.library.Ledger(ctx, q)
+// readLastLedger gives the end, at most limit entries, of what a query asks for.
+func (s *Server) readLastLedger(ctx context.Context, sight *doc.Sight, q doc.LedgerQuery, limit int, out *readLedgerOutput) error {
+	last, err := s.lookBack(ctx, sight, q, limit)
 	if err != nil {
 		return err
 	}
-	out.Body.HasMore, out.Body.Next = len(page) == q.Limit, q.After.String()
-	if out.Body.HasMore {
-		page = page[:q.Limit-1]
-	}
-	for _, e := range slices.Backward(page) {
-		out.Body.Next = e.Seq.String()
+	out.Body.HasMore, out.Body.Next = last.more, last.end.String()
+	for _, e := range slices.Backward(last.entries) {
 		if err := out.add(ctx, sight, e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lastEntries is the end of a ledger as a key may see it.
+type lastEntries struct {
+	entries []doc.LedgerEntry // the newest first
+	end     doc.Seq           // of the newest entry that the query finds, seen or not; the query's After where there is none
+	more    bool              // others come before them, or may: not all was looked through
+}
+
+// lookBack finds, of what a query asks for, the newest entries that are any business of the reader's, at most
+// limit. Pages behind the first are as long as can be, whatever the limit: unlike a reader that goes forward, nobody
+// can go on where this look ended.
+func (s *Server) lookBack(ctx context.Context, sight *doc.Sight, q doc.LedgerQuery, limit int) (lastEntries, error) {
+	last := lastEntries{end: q.After, more: true}
+	q.Newest, q.Limit = true, limit+1
+	for range ledgerPages {
+		page, err := s.library.Ledger(ctx, q)
+		if err != nil {
+			return lastEntries{}, err
+		}
+		for _, e := range page {
+			last.end, q.Before = max(last.end, e.Seq), e.Seq
+			_, mine, err := sight.Name(ctx, e.Resource)
+			switch {
+			case err != nil:
+				return lastEntries{}, err
+			case mine && len(last.entries) == limit:
+				return last, nil
+			case mine:
+				last.entries = append(last.entries, e)
+			}
+		}
+		if len(page) < q.Limit {
+			last.more = false
+			return last, nil
+		}
+		q.Limit = ledgerMost
+	}
+	return last, nil
 }
 
 // add puts an entry on the page if its resource is any business of the reader's.

@@ -2,10 +2,12 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"cowrite/doc"
+	"cowrite/lease"
 )
 
 // page reads a page of the ledger and gives its entries as "seq action resource".
@@ -60,7 +62,11 @@ func TestTheLedgerInPages(t *testing.T) {
 			{vera, "last=true&limit=1&actor=alpha&resource=lock:a", "[5 release lock:a]", "5", true},
 			{vera, "last=true&after=6", "[7 force section:essay/intro]", "7", false},
 			{vera, "last=true&after=7", "[]", "7", false},
-			{tom, "last=true&limit=2", "[6 reserve lock:a]", "7", true},
+			{tom, "last=true&limit=2", "[5 release lock:a 6 reserve lock:a]", "7", true},
+			{tom, "last=true&limit=5", "[2 grant section:team-paper/intro 3 grant lock:a 4 queue lock:a 5 release lock:a 6 reserve lock:a]", "7", false},
+			{tom, "last=true&limit=1&after=5", "[6 reserve lock:a]", "7", false},
+			{"guest", "last=true&limit=1", "[7 force section:essay/intro]", "7", true},
+			{"guest", "last=true&limit=2", "[1 grant section:essay/intro 7 force section:essay/intro]", "7", false},
 		} {
 			entries, next, more := w.page(c.as, c.query)
 			if fmt.Sprint(entries) != c.entries || next != c.next || more != c.more {
@@ -108,6 +114,66 @@ func TestTheLedgerOfANarrowKey(t *testing.T) {
 		}
 		if got != 2*want {
 			t.Errorf("%d entries in %d pages, want %d", got, pages, 2*want)
+		}
+	})
+}
+
+// save writes a transition to the ledger n times.
+func (w *world) save(n int, e lease.Event) {
+	w.t.Helper()
+	e.At = time.Now()
+	w.must(w.store.SaveLeases(w.t.Context(), []doc.LeaseCommit{{Commit: lease.Commit{Record: lease.Record{Resource: e.Resource}, Events: slices.Repeat([]lease.Event{e}, n)}}}))
+}
+
+// The last entries that a key may see are found behind many that it may not; how far behind is bounded, and told.
+func TestTheEndOfTheLedgerForANarrowKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.document("team-paper")
+		share := w.ok(alpha, "POST", "/documents/team-paper/shares", `{}`)
+		w.secrets["guest"] = doc.Secret(share.str("key"))
+		w.granted(alpha, "section:team-paper/intro", "")               // 1
+		w.coordinate(alpha, "release", "section:team-paper/intro", "") // 2
+		hidden := lease.Event{Kind: lease.Released, Resource: "lock:a", Actor: alpha}
+		check := func(query, entries, next string, more bool) {
+			t.Helper()
+			if got, end, again := w.page("guest", "last=true&"+query); fmt.Sprint(got) != entries || end != next || again != more {
+				t.Errorf("%s: %v, next %s, more %t", query, got, end, again)
+			}
+		}
+		const released, both = "[2 release section:team-paper/intro]", "[1 grant section:team-paper/intro 2 release section:team-paper/intro]"
+		w.save(5000, hidden)
+		check("limit=1", released, "5002", true)
+		check("limit=2", both, "5002", false)
+		check("limit=100", both, "5002", false)
+		check("limit=2&actor=alpha", both, "5002", false)
+		check("limit=2&after=1", released, "5002", false)
+		check("limit=2&after=2", "[]", "5002", false)
+
+		w.save(10_001, hidden) // with a page of 2 and 15 of 1000 all of these and one more are looked through
+		check("limit=1", released, "15003", true)
+		w.save(1, hidden)
+		check("limit=1", "[]", "15004", true)
+	})
+}
+
+// So are the circles of waiting that were refused.
+func TestDeadlocksForANarrowKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.document("team-paper")
+		w.document("paper")
+		told := func() []any { return w.ok(tom, "GET", coordination+"/wait", "").body["deadlocks"].([]any) }
+		circle := func(slug string) lease.Event {
+			r := doc.SectionResource(must(w.library.Find(t.Context(), doc.Key{Role: doc.Admin, Pattern: "*"}, slug)).ID, "intro")
+			return lease.Event{Kind: lease.Deadlocked, Resource: r, Actor: alpha, Cycle: []lease.Edge{{Agent: alpha, Resource: r}}}
+		}
+		w.save(1, circle("team-paper"))
+		w.save(1500, circle("paper"))
+		if got := told(); len(got) != 1 || fmt.Sprint(got[0].(map[string]any)["resources"]) != "[section:team-paper/intro]" {
+			t.Errorf("told %v", got)
+		}
+		w.save(deadlocksMost, circle("team-paper"))
+		if got := told(); len(got) != deadlocksMost {
+			t.Errorf("told %d", len(got))
 		}
 	})
 }

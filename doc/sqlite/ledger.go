@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func ledgerQuery(q doc.LedgerQuery) (query string, args []any) {
 		where = append(where, condition)
 		args = append(args, values...)
 	}
-	limit := max(0, q.Limit)
+	limit, before := max(0, q.Limit), cmp.Or(q.Before, math.MaxInt64)
 	order := "seq"
 	fenced := q.MinFence > 0 || q.MaxFence > 0
 	if fenced {
@@ -97,15 +98,15 @@ func ledgerQuery(q doc.LedgerQuery) (query string, args []any) {
 	case len(where) > 0:
 		add("(+agent = ? OR +actor = ?)", q.Agent, q.Agent)
 	default:
-		one := "SELECT seq FROM (SELECT seq FROM ledger WHERE %s AND seq > ? ORDER BY seq" + direction + " LIMIT ?)"
+		one := "SELECT seq FROM (SELECT seq FROM ledger WHERE %s AND seq > ? AND seq < ? ORDER BY seq" + direction + " LIMIT ?)"
 		add(fmt.Sprintf("seq IN ("+one+" UNION "+one+")", "agent = ?", "actor = ? AND actor <> agent AND actor <> 'system'"),
-			q.Agent, q.After, limit, q.Agent, q.After, limit)
+			q.Agent, q.After, before, limit, q.Agent, q.After, before, limit)
 	}
 	switch {
 	case fenced || q.Kind == lease.Deadlocked:
-		add("+seq > ?", q.After)
-	case q.After > 0 || len(where) == 0:
-		add("seq > ?", q.After)
+		add("+seq > ? AND +seq < ?", q.After, before)
+	case q.After > 0 || q.Before > 0 || len(where) == 0:
+		add("seq > ? AND seq < ?", q.After, before)
 	}
 	args = append(args, limit)
 	return "SELECT seq, resource, event FROM " + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + direction + " LIMIT ?", args

@@ -23,11 +23,15 @@ func TestLedgerQueriesHaveIndexes(t *testing.T) {
 	}{
 		"all":                {doc.LedgerQuery{After: 5}, "INTEGER PRIMARY KEY"},
 		"the newest":         {doc.LedgerQuery{Newest: true}, "INTEGER PRIMARY KEY"},
+		"the newest before":  {doc.LedgerQuery{Before: 5, Newest: true}, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 		"a resource":         {doc.LedgerQuery{Resource: "r", After: 5}, "ledger_by_resource"},
+		"a resource before":  {doc.LedgerQuery{Resource: "r", Before: 5, Newest: true}, "ledger_by_resource (resource=? AND rowid>? AND rowid<?)"},
 		"a resource's agent": {doc.LedgerQuery{Resource: "r", Agent: "a"}, "ledger_by_resource"},
 		"an agent":           {doc.LedgerQuery{Agent: "a", After: 5}, "ledger_by_agent"},
+		"an agent before":    {doc.LedgerQuery{Agent: "a", Before: 5, Newest: true}, "ledger_by_agent (agent=? AND rowid>? AND rowid<?)"},
 		"an agent's deeds":   {doc.LedgerQuery{Agent: "a"}, "ledger_by_actor"},
 		"deadlocks":          {doc.LedgerQuery{Kind: lease.Deadlocked, Since: time.Now(), Newest: true}, "ledger_of_deadlocks"},
+		"deadlocks before":   {doc.LedgerQuery{Kind: lease.Deadlocked, Before: 5, Since: time.Now(), Newest: true}, "ledger_of_deadlocks"},
 		"a fence":            {doc.LedgerQuery{Resource: "r", MinFence: 1, MaxFence: 1}, "ledger_by_fence"},
 		"later grants":       {doc.LedgerQuery{Resource: "r", MinFence: 2, Newest: true}, "ledger_by_fence"},
 	} {

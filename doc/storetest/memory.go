@@ -570,6 +570,7 @@ func (s *Memory) Ledger(ctx context.Context, q doc.LedgerQuery) ([]doc.LedgerEnt
 		about := cmp.Or(e.Waiter.Agent, e.Lease.Holder, e.Actor)
 		switch {
 		case e.Seq <= q.After,
+			q.Before != 0 && e.Seq >= q.Before,
 			q.Resource != "" && e.Resource != q.Resource,
 			q.Agent != "" && e.Actor != q.Agent && about != q.Agent,
 			q.Kind != "" && e.Kind != q.Kind,

@@ -162,7 +162,7 @@ var drawLeaseCall = rapid.Custom(func(r *rapid.T) doc.LeaseCall {
 
 // drawLedgerQuery does not ask by fence: random fences do not rise with the seq, as a keeper's do.
 var drawLedgerQuery = rapid.Custom(func(r *rapid.T) doc.LedgerQuery {
-	q := doc.LedgerQuery{After: doc.Seq(rapid.IntRange(0, 5).Draw(r, "after")), Newest: rapid.Bool().Draw(r, "newest"), Limit: rapid.IntRange(0, 5).Draw(r, "limit")}
+	q := doc.LedgerQuery{After: doc.Seq(rapid.IntRange(0, 5).Draw(r, "after")), Before: doc.Seq(rapid.IntRange(0, 8).Draw(r, "before")), Newest: rapid.Bool().Draw(r, "newest"), Limit: rapid.IntRange(0, 5).Draw(r, "limit")}
 	if rapid.Bool().Draw(r, "by resource") {
 		q.Resource = drawResource.Draw(r, "resource")
 	}
