@@ -1,8 +1,11 @@
 import { afterEach, expect, test, vi } from "vitest"
+import { learnClock, serverNow } from "../src/lib/clock"
 import { EventLog, keptEvents } from "../src/lib/log.svelte"
+import { lastEventAt } from "../src/lib/past"
 import type { DocumentRef, LogEvent } from "../src/lib/wire"
 
-const event = (seq: number) => ({ seq: String(seq) }) as LogEvent
+/** Events come a second apart, from the beginning of 1970 on. */
+const event = (seq: number) => ({ seq: String(seq), created_at: new Date(seq * 1000).toISOString() }) as LogEvent
 
 function serve(length: number) {
   vi.stubGlobal("fetch", async (url: string) => {
@@ -37,4 +40,43 @@ test("the page keeps the last events, and those that the reader asked for", asyn
   expect(seqs(log)).toEqual(run(2_001 - keptEvents, 2_000))
   await log.loadEarlier()
   expect(log.events).toHaveLength(keptEvents + 100)
+})
+
+test("nothing is lost between what comes in and what is read meanwhile, however often it is asked for", async () => {
+  serve(10_000)
+  const log = new EventLog("plan" as DocumentRef)
+  await log.open(5_000)
+  let next = 5_001
+  const come = (count: number) => log.add(...run(next, (next += count) - 1).map(event))
+  for (let presses = 0; presses < 8; presses++) {
+    come(keptEvents)
+    const reading = log.loadEarlier()
+    const again = log.loadEarlier()
+    come(keptEvents)
+    await Promise.all([reading, again])
+    come(1)
+    const first = Number(log.events[0]!.seq)
+    expect(seqs(log)).toEqual(run(first, next - 1))
+  }
+})
+
+test("what was last at a time is found in a long log by few questions", async () => {
+  serve(100_000)
+  const asked = vi.spyOn(globalThis, "fetch")
+  for (const seq of [0, 1, 2, 777, 99_999, 100_000]) {
+    asked.mockClear()
+    expect(await lastEventAt("plan" as DocumentRef, 100_000, seq * 1000 + 500)).toBe(seq)
+    expect(asked.mock.calls.length).toBeLessThan(20)
+  }
+  expect(await lastEventAt("plan" as DocumentRef, 0, Date.now())).toBe(0)
+})
+
+test("the server's time is told by its answers, whatever the reader's clock says", () => {
+  for (const wrong of [-3_600_000, 0, 60_000]) {
+    const there = Date.now() + wrong
+    learnClock(new Response(null, { headers: { Date: new Date(there).toUTCString() } }))
+    expect(Math.abs(serverNow() - there)).toBeLessThan(2_000)
+    learnClock(new Response(null))
+    expect(Math.abs(serverNow() - there)).toBeLessThan(2_000)
+  }
 })

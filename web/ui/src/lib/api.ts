@@ -1,5 +1,6 @@
 // The REST calls that the page makes. The cookie of the session goes along by itself.
 
+import { learnClock } from "./clock"
 import type {
   Agent,
   BlameRange,
@@ -53,6 +54,7 @@ async function request(method: string, path: string, accept: string, body?: unkn
   } catch {
     throw unreachable()
   }
+  learnClock(response)
   if (response.ok) return response
   const { status } = response
   const refusal = await refusalIn(response)

@@ -5,6 +5,7 @@ import { tick } from "svelte"
 import { SvelteMap } from "svelte/reactivity"
 import { AgentSocket, type Frame } from "./agentsocket"
 import { api, ApiError } from "./api"
+import { serverNow } from "./clock"
 import { EventSubscription, type LinkState } from "./events"
 import { nextFrame } from "./frame"
 import { HeldLeases } from "./held"
@@ -424,7 +425,7 @@ export class DocumentModel {
 
   /** A page that stays open sees more and more authors. */
   #forgetWriters(): void {
-    const since = Date.now() - latelyMs
+    const since = serverNow() - latelyMs
     for (const [agent, { at }] of this.wroteAt) if (at < since && agent !== this.following) this.wroteAt.delete(agent)
   }
 

@@ -11,8 +11,16 @@ export const readerActs = ["wheel", "touchmove", "keydown", "pointerdown"] as co
 let holding = new AbortController()
 
 export function jumpToHash(): void {
-  const target = document.getElementById(decodeURIComponent(window.location.hash.slice(1)))
+  const target = document.getElementById(nameIn(window.location.hash))
   jump(() => target, "start")
+}
+
+function nameIn(hash: string): string {
+  try {
+    return decodeURIComponent(hash.slice(1))
+  } catch {
+    return "" // an address may be anything
+  }
 }
 
 /** Brings what just changed in a section to the middle of the screen, or else the section. */

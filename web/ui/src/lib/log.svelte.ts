@@ -12,6 +12,7 @@ export class EventLog {
   events = $state.raw<LogEvent[]>([])
   loadingEarlier = $state(false)
   #kept = keptEvents
+  #earlier: Promise<void> | undefined
 
   constructor(private readonly ref: DocumentRef) {}
 
@@ -29,10 +30,17 @@ export class EventLog {
   }
 
   add(...events: LogEvent[]): void {
-    this.events = [...this.events, ...events].slice(-this.#kept)
+    const all = [...this.events, ...events]
+    // The first ones stay while those before them are read, or these would not lead on to what is there.
+    this.events = this.#earlier ? all : all.slice(-this.#kept)
   }
 
-  async loadEarlier(): Promise<void> {
+  /** Reads the events before the first one; whoever asks while they are being read gets the same. */
+  loadEarlier(): Promise<void> {
+    return (this.#earlier ??= this.#readEarlier().finally(() => (this.#earlier = undefined)))
+  }
+
+  async #readEarlier(): Promise<void> {
     const before = Number(this.events[0]?.seq ?? 1)
     const since = Math.max(0, before - 1 - pageSize)
     this.loadingEarlier = true

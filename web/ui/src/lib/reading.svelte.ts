@@ -9,32 +9,35 @@ export class Reading<T> {
   value = $state.raw<T>()
   failed = $state("")
   loading = $state(true)
+  /** What is to be asked next. One answer is waited for at a time and always shown: what changes faster than the server answers would else never be. */
+  #next: (() => Promise<T>) | undefined
+  #asking = false
 
   /** read is called in an effect: what it looks at before it first waits is what it depends on. */
   constructor(read: () => () => Promise<T>) {
     $effect(() => {
-      const ask = read()
+      this.#next = read()
       this.loading = true
-      let left = false
-      const timer = setTimeout(() => {
-        ask().then(
-          (value) => {
-            if (left) return
-            this.value = value
-            this.failed = ""
-            this.loading = false
-          },
-          (error) => {
-            if (left) return
-            this.failed = messageOf(error)
-            this.loading = false
-          },
-        )
-      }, restMs)
-      return () => {
-        left = true
-        clearTimeout(timer)
-      }
+      const timer = setTimeout(() => void this.#ask(), restMs)
+      return () => clearTimeout(timer)
     })
+    $effect(() => () => (this.#next = undefined))
+  }
+
+  async #ask(): Promise<void> {
+    if (this.#asking) return
+    this.#asking = true
+    while (this.#next) {
+      const ask = this.#next
+      this.#next = undefined
+      try {
+        this.value = await ask()
+        this.failed = ""
+      } catch (error) {
+        this.failed = messageOf(error)
+      }
+    }
+    this.#asking = false
+    this.loading = false
   }
 }

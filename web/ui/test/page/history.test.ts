@@ -1,6 +1,6 @@
 import type { Browser } from "playwright-core"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import type { Document, DocumentRef, SectionId } from "../../src/lib/wire"
+import type { Document, DocumentRef, LogEvent, SectionId } from "../../src/lib/wire"
 import { admin, caller, launch, Reader, sectionId, type Caller } from "./world"
 
 let browser: Browser
@@ -100,7 +100,8 @@ test("one click goes back to where it was a while ago, and one more tells what c
   const reader = await openHistory()
   const { page } = reader
   await page.getByRole("button", { name: "Yesterday" }).click()
-  await page.getByText("Version 1 of 4").waitFor() // it is younger than a day
+  await page.getByText("Nothing is as old as that").waitFor() // it is younger than a day
+  await page.getByText("Version 1 of 4").waitFor()
   await page.locator(".version").getByText("One goal.").waitFor()
   await page.getByRole("button", { name: "What changed since" }).click()
   await page.getByRole("region", { name: "Goals, changed" }).waitFor()
@@ -108,6 +109,64 @@ test("one click goes back to where it was a while ago, and one more tells what c
   await page.getByRole("button", { name: "Bring back this text of Goals" }).click()
   await page.getByText("The section has this text again.").waitFor()
   expect((await ann.section(document.slug, goals)).text).toContain("One goal.")
+  await reader.close()
+})
+
+test("yesterday's text is found however much was done since, and the latest is one click away", async () => {
+  document = await admin.create("Much done", "# Plan\n\n## Goals\n\nOne goal.\n")
+  goals = sectionId(document, "Goals")
+  const { documentId } = document
+  await alpha.write(document.slug, goals, (text) => text.replace("One goal", "Two goals"))
+  const { lastSeq } = await admin.call<{ lastSeq: string }>("GET", `/documents/${documentId}`)
+  for (let i = 0; i < 240; i++) await beta.call("POST", `/documents/${documentId}/events`, { text: `message ${i}` })
+  await beta.write(document.slug, goals, (text) => text.replace("Two goals", "Three goals"))
+
+  const reader = await Reader.open(browser)
+  const { page } = reader
+  let asked = 0
+  await page.route(/\/events\?since=/, async (route) => {
+    asked++
+    const response = await route.fetch()
+    const { events, ...rest } = await response.json()
+    const aged = events.map((event: LogEvent) =>
+      Number(event.seq) <= Number(lastSeq) ? { ...event, created_at: new Date(Date.parse(event.created_at) - 2 * 86_400_000).toISOString() } : event,
+    )
+    await route.fulfill({ response, json: { ...rest, events: aged } })
+  })
+  await reader.signIn(ann, `/d/${document.slug}`)
+  await reader.live()
+  await page.getByRole("button", { name: "History", exact: true }).click()
+  await page.locator(".version").getByText("Three goals.").waitFor()
+  asked = 0
+  await page.getByRole("button", { name: "Yesterday" }).click()
+  await page.locator(".version").getByText("Two goals.").waitFor()
+  expect(asked).toBeLessThan(12)
+  await page.getByRole("button", { name: "Latest versions" }).click()
+  await page.locator(".version").getByText("Three goals.").waitFor()
+  await reader.close()
+})
+
+test("what changed since is told while many go on writing and the server takes its time", async () => {
+  const reader = await openHistory()
+  const { page } = reader
+  await page.route(/\/diff\?/, async (route) => {
+    const response = await route.fetch()
+    await new Promise((answer) => setTimeout(answer, 400))
+    await route.fulfill({ response })
+  })
+  await page.getByRole("slider", { name: "Version" }).press("Home")
+  await page.locator(".version").getByText("One goal.").waitFor()
+  const seen = new AbortController()
+  const writing = (async () => {
+    for (let i = 0; !seen.signal.aborted; i++) await alpha.write(document.slug, goals, (text) => `${text}Line ${i}.\n`)
+  })()
+  try {
+    await page.getByRole("button", { name: "What changed since" }).click()
+    await page.getByRole("region", { name: "Goals, changed" }).getByText("Line").first().waitFor()
+  } finally {
+    seen.abort()
+    await writing
+  }
   await reader.close()
 })
 
