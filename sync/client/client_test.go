@@ -108,7 +108,7 @@ func TestBrokenLines(t *testing.T) {
 	defer s.close()
 	ctx := soon(t)
 	lines := newCuttable()
-	alice, err := client.Connect(ctx, client.Options{URL: s.url, Key: s.key("alice"), HTTP: lines.Client, Random: func() float64 { return 0 }})
+	alice, err := client.Connect(ctx, client.Options{URL: s.url, Key: s.key("alice"), HTTP: lines.Client, After: atOnce})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestMadeAndPostedOnce(t *testing.T) {
 	defer s.close()
 	ctx := soon(t)
 	lines := newCuttable()
-	alice, err := client.Connect(ctx, client.Options{URL: s.url, Key: s.key("alice"), HTTP: lines.Client})
+	alice, err := client.Connect(ctx, client.Options{URL: s.url, Key: s.key("alice"), HTTP: lines.Client, After: atOnce})
 	if err != nil {
 		t.Fatal(err)
 	}

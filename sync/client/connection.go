@@ -19,6 +19,10 @@ const (
 	writeTime = 30 * time.Second // for one frame
 	pingEvery = 10 * time.Second // a line that lets a ping go unanswered for as long is given up
 	maxAnswer = 128 << 20        // bytes of one frame of the server: a whole document
+
+	// steadyTime is how long a line has to live for the next pause to be the first again: a server that welcomes and then
+	// closes is no better than one that is away.
+	steadyTime = 5 * time.Second
 )
 
 // connection is one socket, from its welcome to its end.
@@ -99,17 +103,22 @@ func (l *connection) ping(ctx context.Context) {
 
 // live keeps the client connected until it is closed, or the server says not to come back.
 func (c *Client) live(line *connection) {
-	err := c.use(line)
-	for attempt := 0; c.ctx.Err() == nil && !isFinal(err); {
+	var err error
+	for attempt := 0; ; attempt++ {
+		if line != nil {
+			began := time.Now()
+			if err = c.use(line); time.Since(began) >= steadyTime {
+				attempt = 0
+			}
+		}
+		if c.ctx.Err() != nil || isFinal(err) {
+			break
+		}
 		c.opts.Log.Info("connection to the server lost", "err", err)
 		if c.pause(c.ctx, attempt) != nil {
 			break
 		}
-		attempt++
-		if line, err = c.dial(c.ctx); err == nil {
-			attempt = 0
-			err = c.use(line)
-		}
+		line, err = c.dial(c.ctx)
 	}
 	if c.ctx.Err() != nil {
 		err = ErrClosed

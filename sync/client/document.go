@@ -43,6 +43,8 @@ type Document struct {
 	lagging bool      // events were dropped behind those that wait
 	err     error     // why it is followed no longer
 	retries int
+
+	openers int // calls of Open that have it or wait for it; the client's mutex guards it
 }
 
 // Open follows a document and returns when its text is there. Opening one again gives the same Document.
@@ -63,13 +65,14 @@ func (c *Client) Open(ctx context.Context, name agent.Document, how Open) (*Docu
 	} else {
 		d = former
 	}
+	d.openers++
 	c.mu.Unlock()
 	if former == nil {
 		c.sendNow(d.openFrame())
 	}
 	err := d.until(ctx, func() bool { return d.ready })
 	if err != nil {
-		d.Close()
+		d.release(false)
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	return d, nil
@@ -108,10 +111,14 @@ func (d *Document) openFrameAt(v crdt.Version) []byte {
 // Name is how the document was opened.
 func (d *Document) Name() agent.Document { return d.name }
 
-// Close follows the document no longer.
-func (d *Document) Close() {
+// Close follows the document no longer, whoever else has opened it.
+func (d *Document) Close() { d.release(true) }
+
+// release takes back one call of Open. The document is followed no longer when that was the last, or for all of them.
+func (d *Document) release(all bool) {
 	d.c.mu.Lock()
-	if d.c.documents[d.name] != d {
+	d.openers--
+	if d.c.documents[d.name] != d || d.openers > 0 && !all {
 		d.c.mu.Unlock()
 		return
 	}

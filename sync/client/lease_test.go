@@ -309,6 +309,36 @@ func TestLostLeaseIsToldAtOnce(t *testing.T) {
 	})
 }
 
+// Who asks a manager what it holds, or gives up waiting, does not wait for one who acquires.
+func TestNobodyWaitsForAnAcquiring(t *testing.T) {
+	withLandlord(t, func(t *testing.T, s *landlord, m *client.LeaseManager, _ chan agent.LostLease) {
+		if _, err := m.Acquire(t.Context(), "my-doc", "intro", time.Minute, ""); err != nil {
+			t.Fatal(err)
+		}
+		s.will(func() { s.silent = true })
+		first, giveUp := context.WithCancel(t.Context())
+		acquired := make(chan error, 1)
+		go func() {
+			_, err := m.Acquire(first, "my-doc", "end", time.Minute, "")
+			acquired <- err
+		}()
+		synctest.Wait()
+		if id := m.LeaseID(); id != "grant-1" {
+			t.Errorf("the lease is %q", id)
+		}
+		second, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := m.Acquire(second, "my-doc", "end", time.Minute, ""); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who waits for its turn no longer is told %v", err)
+		}
+		giveUp()
+		if err := <-acquired; !errors.Is(err, context.Canceled) {
+			t.Errorf("who gives up is told %v", err)
+		}
+		s.will(func() { s.silent = false })
+	})
+}
+
 func TestConflictSaysWhoAndUntilWhen(t *testing.T) {
 	withLandlord(t, func(t *testing.T, s *landlord, m *client.LeaseManager, _ chan agent.LostLease) {
 		s.will(func() {

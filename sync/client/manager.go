@@ -16,9 +16,11 @@ import (
 type LeaseManager struct {
 	opts Options
 
-	mu     sync.Mutex // of who acquires, too
-	client *Client
-	held   *Lease
+	turn   chan struct{} // holds one while somebody acquires or closes
+	client *Client       // of whose turn it is; nil before the first lease
+
+	mu   sync.Mutex // never held over I/O
+	held *Lease
 }
 
 // ErrNoLease is the error of what needs a lease when none was acquired.
@@ -28,13 +30,19 @@ var ErrNoLease = errors.New("no lease was acquired")
 const releaseTime = 5 * time.Second
 
 // NewLeaseManager makes a manager of leases on a server. [Options.LeaseLost] is told what was lost.
-func NewLeaseManager(opts Options) *LeaseManager { return &LeaseManager{opts: opts} }
+func NewLeaseManager(opts Options) *LeaseManager {
+	return &LeaseManager{opts: opts, turn: make(chan struct{}, 1)}
+}
 
 // Acquire acquires a section's lease for 1 s to 5 min. A *LeaseConflictError says who has it and until when. A lease
 // that was acquired before is renewed no longer.
 func (m *LeaseManager) Acquire(ctx context.Context, slug, sectionID string, duration time.Duration, reason string) (*Lease, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-m.turn }()
 	if m.client == nil {
 		c, err := Connect(ctx, m.opts)
 		if err != nil {
@@ -42,14 +50,12 @@ func (m *LeaseManager) Acquire(ctx context.Context, slug, sectionID string, dura
 		}
 		m.client = c
 	}
-	if m.held != nil {
-		m.held.StopAutoRenew()
-	}
+	m.StopAutoRenew()
 	l, err := m.client.lease(ctx, agent.Document(slug), agent.SectionID(sectionID), Ask{Duration: duration, Reason: reason}, true)
 	if err != nil {
 		return nil, err
 	}
-	m.held = l
+	m.hold(l)
 	return l, nil
 }
 
@@ -89,31 +95,36 @@ func (m *LeaseManager) StopAutoRenew() {
 
 // Release gives the lease back.
 func (m *LeaseManager) Release(ctx context.Context) error {
-	m.mu.Lock()
-	l := m.held
-	m.held = nil
-	m.mu.Unlock()
+	l := m.hold(nil)
 	if l == nil {
 		return ErrNoLease
 	}
 	return l.Release(ctx)
 }
 
-// Close gives a lease back that is still held, if the server is there, and ends the connection.
-func (m *LeaseManager) Close() error {
+// hold says which lease is held now, and gives the former.
+func (m *LeaseManager) hold(l *Lease) (former *Lease) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	former, m.held = m.held, l
+	return former
+}
+
+// Close gives a lease back that is still held, if the server is there, and ends the connection.
+func (m *LeaseManager) Close() error {
+	m.turn <- struct{}{}
+	defer func() { <-m.turn }()
 	if m.client == nil {
 		return nil
 	}
 	var err error
-	if m.held != nil && m.held.Held() {
+	if l := m.hold(nil); l != nil && l.Held() {
 		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
 		defer cancel()
-		err = m.held.Release(ctx)
+		err = l.Release(ctx)
 	}
 	m.client.Close()
-	m.client, m.held = nil, nil
+	m.client = nil
 	return err
 }
 

@@ -9,17 +9,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/coder/websocket"
 	"go.uber.org/goleak"
 
 	"cowrite/crdt/engine"
 	"cowrite/doc"
 	"cowrite/doc/storetest"
 	"cowrite/lease"
+	"cowrite/sync/agent"
 	"cowrite/sync/agentsocket"
 	"cowrite/sync/client"
 	"cowrite/sync/hub"
+	"cowrite/sync/line/linetest"
 	"cowrite/web"
 )
 
@@ -148,6 +152,39 @@ func (c *cuttable) cut(down bool) {
 		_ = line.Close()
 	}
 	c.lines = nil
+}
+
+// scripted is a server of agent sockets over lines in memory, for a test in a time of its own: what is done on a socket after its
+// welcome the script says. It gives the options of a client, and what ends the server.
+func scripted(script func(ws *websocket.Conn, say func(agent.Frame))) (opts client.Options, end func()) {
+	network := linetest.New()
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{agent.Subprotocol}})
+		if err != nil {
+			return
+		}
+		defer ws.CloseNow() //nolint:errcheck // it has ended
+		say := func(f agent.Frame) {
+			b, err := agent.Encode(f)
+			must(err)
+			_ = ws.Write(context.Background(), websocket.MessageText, b) // the client may have left
+		}
+		say(&agent.Welcome{Protocol: agent.Subprotocol, Agent: "alice", Role: "editor"})
+		script(ws, say)
+	})}
+	go func() { _ = server.Serve(network) }() // ends with Close
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: network.Dial}
+	return client.Options{URL: "http://server", Key: "cw_key", HTTP: &http.Client{Transport: transport}}, func() {
+		must(server.Close())
+		synctest.Wait()
+	}
+}
+
+// atOnce is for clients whose lines break again and again: they come back without a pause.
+func atOnce(time.Duration) <-chan time.Time {
+	over := make(chan time.Time)
+	close(over)
+	return over
 }
 
 // soon is the patience of a test: nothing in it takes so long.
