@@ -27,7 +27,6 @@ type followed struct {
 	view    agent.View
 	section doc.SectionID // of a section's view
 	room    *room
-	feed    *doc.Feed // nil for the log alone
 	life    context.Context
 	die     context.CancelFunc
 	log     sync.WaitGroup // who follows the log
@@ -38,6 +37,7 @@ type followed struct {
 	over    bool          // it was told that it is closed, or left
 	why     *code.Error   // why it was over before it was ready
 	pending []*doc.Update // before it was ready
+	feed    *doc.Feed     // nil before it was begun, and for the log alone
 	last    crdt.Version  // where the client is
 }
 
@@ -137,7 +137,7 @@ func (f *followed) begin(r *agent.Open, meta doc.Meta) (*agent.Opened, []*doc.Up
 	if err != nil {
 		return nil, nil, err
 	}
-	f.feed = feed
+	f.keep(feed)
 	opened.Title, opened.Version = snap.Meta.Title, snap.Version
 	opened.Sections, opened.Removed = sectionsOf(snap.Sections, f.sees), sectionsOf(snap.Removed, f.sees)
 	if f.view == agent.OneSection && len(opened.Sections)+len(opened.Removed) == 0 {
@@ -152,6 +152,19 @@ func (f *followed) begin(r *agent.Open, meta doc.Meta) (*agent.Opened, []*doc.Up
 	}
 	opened.Resumed, opened.Sections, opened.Removed = true, nil, nil
 	return opened, missed, nil
+}
+
+// keep has the leaving close the feed. It closes it itself when the document was told to be gone before the feed was here.
+func (f *followed) keep(feed *doc.Feed) {
+	f.mu.Lock()
+	over := f.over
+	if !over {
+		f.feed = feed
+	}
+	f.mu.Unlock()
+	if over {
+		feed.Close()
+	}
 }
 
 // missed is what leads from a client's version to the document's; nothing when it is there, or has none.
@@ -293,6 +306,7 @@ func (f *followed) leave() {
 	f.left.Do(func() {
 		f.mu.Lock()
 		f.over = true
+		feed := f.feed
 		f.mu.Unlock()
 		f.s.mu.Lock()
 		if f.s.open[f.name] == f {
@@ -302,8 +316,8 @@ func (f *followed) leave() {
 		f.die()
 		f.log.Wait()
 		f.s.rooms.leave(f)
-		if f.feed != nil {
-			f.feed.Close()
+		if feed != nil {
+			feed.Close()
 		}
 	})
 }

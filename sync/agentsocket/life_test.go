@@ -161,3 +161,37 @@ func TestDeadlockIsToldByName(t *testing.T) {
 		}
 	})
 }
+
+// A desk may end while a document is being opened: the feed is closed, whichever of the two is there first.
+func TestAFeedIsClosedOnceTheDocumentIsGone(t *testing.T) {
+	for name, goneFirst := range map[string]bool{"before the feed is kept": true, "after": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, hub.Limits{}, func(w *world) {
+				id := w.id()
+				s := newSocket(&server{Options: Options{Hub: w.hub, Library: w.library}, rooms: newRooms()}, w.keys["alice"], nil, "")
+				defer s.stopWork()
+				defer s.die()
+				f := &followed{s: s, name: slug, id: id, view: agent.Whole}
+				f.life, f.die = context.WithCancel(s.life)
+				f.room, _ = s.rooms.enter(f)
+				_, feed, err := w.library.Follow(s.work, s.key, id, f)
+				w.must(err)
+				gone := func() {
+					f.Gone(id, code.New(code.Busy, "the desk ended"))
+					s.gone.Wait()
+				}
+				if goneFirst {
+					gone()
+				}
+				f.keep(feed)
+				if !goneFirst {
+					gone()
+				}
+				time.Sleep(10 * time.Minute)
+				if n := w.library.OpenDocuments(); n > 0 {
+					t.Errorf("%d documents are open that nobody follows", n)
+				}
+			})
+		})
+	}
+}
