@@ -10,7 +10,6 @@ package crdt
 import (
 	"bytes"
 	"encoding/hex"
-	"fmt"
 	"slices"
 )
 
@@ -18,18 +17,6 @@ import (
 type Hash [32]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
-
-// ParseHash reads 64 hexadecimal digits.
-func ParseHash(s string) (Hash, error) {
-	var h Hash
-	if len(s) != 2*len(h) {
-		return h, fmt.Errorf("parse hash: %d digits, want %d", len(s), 2*len(h))
-	}
-	if _, err := hex.Decode(h[:], []byte(s)); err != nil {
-		return h, fmt.Errorf("parse hash: %w", err)
-	}
-	return h, nil
-}
 
 // CompareHashes orders hashes by their bytes, the order in which Automerge writes heads and deps.
 func CompareHashes(a, b Hash) int { return bytes.Compare(a[:], b[:]) }

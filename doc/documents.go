@@ -95,7 +95,7 @@ func (l *Library) meta(ctx context.Context, k Key, id crdt.DocumentID, write boo
 // List gives the documents that the key covers, newest first: those with a Number below before (0: all). next is
 // the cursor of the following page, 0 at the end.
 func (l *Library) List(ctx context.Context, k Key, before int64, limit int) (docs []Meta, next int64, err error) {
-	for {
+	for limit > 0 {
 		page, err := l.store.List(ctx, before, limit)
 		if err != nil {
 			return nil, 0, fmt.Errorf("list documents: %w", err)
@@ -114,6 +114,7 @@ func (l *Library) List(ctx context.Context, k Key, before int64, limit int) (doc
 		}
 		before = page[len(page)-1].Number
 	}
+	return nil, 0, nil
 }
 
 // Create makes a document. SLUG_TAKEN, TOO_LARGE, INVALID_MARKDOWN, FORBIDDEN. A retry under the key of [Once] is given the

@@ -53,6 +53,27 @@ func TestWhatIsImportedIsExported(t *testing.T) {
 	})
 }
 
+func TestAPageOfNothingIsEmpty(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		id := w.create("# A\n").Meta.ID
+		if docs, next, err := w.List(t.Context(), alice, 0, 0); len(docs) > 0 || next != 0 || err != nil {
+			t.Errorf("listed %v, next %d, %v", docs, next, err)
+		}
+		if docs, err := w.Largest(t.Context(), 0); len(docs) > 0 || err != nil {
+			t.Errorf("the largest are %v, %v", docs, err)
+		}
+		if events, more, err := w.Events(t.Context(), alice, id, 0, 0); len(events) > 0 || !more || err != nil {
+			t.Errorf("events %v, more %t, %v", events, more, err)
+		}
+		if err := w.Delete(t.Context(), alice, id); err != nil {
+			t.Fatal(err)
+		}
+		if docs, next, err := w.Deleted(t.Context(), alice, doc.DeletedPlace{}, 0); len(docs) > 0 || next != (doc.DeletedPlace{}) || err != nil {
+			t.Errorf("deleted are %v, next %v, %v", docs, next, err)
+		}
+	})
+}
+
 func TestAWriteNeedsItsBase(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		s := w.create("# A\none\n")
