@@ -48,7 +48,7 @@ test("each block is one element, alone and among others", () => {
 test("no blocks are nothing, wherever they would stand", () => {
   const { sources, render } = blocksOf("# A\n\nOne.\n")
   expect([0, 1, 2].map((at) => render(at, at).childNodes.length)).toEqual([0, 0, 0])
-  expect(render(1, sources.length).textContent).toBe("One.")
+  expect(render(1, sources.length).textContent).toBe("One.\n")
 })
 
 test("a long paragraph is shown as it is written, but for its images", () => {

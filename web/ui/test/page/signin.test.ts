@@ -20,12 +20,12 @@ test("a wrong key is refused in words, the right one opens the list, and the coo
 
   await page.getByLabel("Your key").fill(vera.key)
   await page.keyboard.press("Enter")
-  await page.getByRole("link", { name: document.title }).waitFor()
+  await page.getByRole("link", { name: document.title, exact: true }).waitFor()
   expect(await page.getByRole("button", { name: "New document" }).count(), "viewers make no documents").toBe(0)
   expect(await page.evaluate(() => globalThis.document.cookie), "no script can read the key").toBe("")
 
   await page.reload()
-  await page.getByRole("link", { name: document.title }).waitFor()
+  await page.getByRole("link", { name: document.title, exact: true }).waitFor()
 
   await page.getByRole("button", { name: "Sign out" }).click()
   await page.getByText("You are signed out.").waitFor()
